@@ -1,0 +1,164 @@
+# Makefile - the usual commands; the build itself is CMake (CMakePresets.json).
+#
+# `make help` lists them. V=1 shows every command that is run.
+
+PREFIX ?= /usr/local
+DESTDIR ?=
+SEEDS ?= 1000
+SCALE ?= 1
+JOBS ?= $(shell nproc)
+FUZZ_SECONDS ?= 60
+V ?=
+
+# What `make check` builds and tests besides dev, which `make test` covers.
+CHECK_PRESETS := clang asan asan-clang tsan torture release
+
+ifeq ($(V),)
+Q := @
+NINJA_FLAGS := --quiet
+CMAKE_LOG := --log-level=WARNING
+else
+Q :=
+NINJA_FLAGS := -v
+CMAKE_LOG :=
+endif
+MAKEFLAGS += --no-print-directory
+
+# Stress counts are multiplied by this; the tests read it themselves.
+export TR_TEST_SCALE
+
+BUILD = $(Q)cmake --build build/$(1) -j $(JOBS) $(2) -- $(NINJA_FLAGS)
+TEST = $(Q)ctest --test-dir build/$(1) -j 2 --output-on-failure \
+	--no-tests=ignore $(2)
+
+.PHONY: all help deps-% run demo test check style bench bench-peers sim fuzz \
+	coverage install uninstall format lint clean
+
+all: build/release/build.ninja
+	$(call BUILD,release)
+
+help:
+	@echo 'make run          build and run the demo'
+	@echo 'make test         all tests, debug build (5 minutes at most)'
+	@echo 'make check        compilers, sanitizers, torture: all tests'
+	@echo 'make style        headers, layers, symbols'
+	@echo 'make sim          simulated scenarios, SEEDS=$(SEEDS)'
+	@echo 'make fuzz         every fuzzer for FUZZ_SECONDS=$(FUZZ_SECONDS)'
+	@echo 'make bench        every workload of troupe-bench, SCALE=$(SCALE)'
+	@echo 'make bench-peers  the comparison with other actor systems'
+	@echo 'make coverage     build/coverage/html/index.html'
+	@echo 'make install      PREFIX=$(PREFIX), DESTDIR for packages'
+	@echo 'make uninstall    the same files away again'
+	@echo 'make format       clang-format over the sources'
+	@echo 'make lint         clang-tidy and the format, nothing is changed'
+	@echo 'make clean        remove build/'
+
+deps-%:
+	$(Q)tools/deps.sh $*
+
+build/%/build.ninja: CMakePresets.json
+	$(Q)cmake $(CMAKE_LOG) --preset $*
+
+# ---- run ----
+
+DEMO := $(if $(wildcard demo/*.c),demo/bank,examples/01_hello)
+DEMO_TARGET := $(if $(wildcard demo/*.c),bank,example_01_hello)
+
+run: deps-build build/release/build.ninja
+	$(call BUILD,release,--target $(DEMO_TARGET))
+	$(Q)build/release/$(DEMO) $(ARGS)
+
+demo: run
+
+# ---- tests ----
+
+test: deps-test build/dev/build.ninja
+	$(call BUILD,dev)
+	$(call TEST,dev)
+
+# Every preset is tested even if an earlier one fails; the last line says
+# which failed.
+check: deps-test
+	$(Q)failed=; for preset in $(CHECK_PRESETS); do \
+		echo "== $$preset"; \
+		$(MAKE) check-$$preset || failed="$$failed $$preset"; \
+	done; \
+	if [ -n "$$failed" ]; then echo "make check: failed:$$failed"; exit 1; fi
+
+check-%: build/%/build.ninja
+	$(call BUILD,$*)
+	$(call TEST,$*)
+
+style: deps-test build/dev/build.ninja
+	$(call BUILD,dev)
+	$(call TEST,dev,-L style)
+
+sim: deps-test build/release/build.ninja
+	$(call BUILD,release)
+	$(Q)set -e; for program in build/release/tests/sim/*; do \
+		[ -x "$$program" ] || continue; \
+		echo "== $$program --seeds $(SEEDS)"; \
+		"$$program" --seeds $(SEEDS); \
+	done
+
+fuzz: deps-test build/fuzz/build.ninja
+	$(call BUILD,fuzz)
+	$(Q)set -e; for program in build/fuzz/fuzz/*_fuzz; do \
+		[ -x "$$program" ] || continue; \
+		name=$$(basename "$$program" _fuzz); \
+		mkdir -p build/fuzz/found/$$name tests/fuzz/corpus/$$name; \
+		echo "== $$name, $(FUZZ_SECONDS) s"; \
+		"$$program" -max_total_time=$(FUZZ_SECONDS) \
+			-artifact_prefix=build/fuzz/found/$$name- \
+			build/fuzz/found/$$name tests/fuzz/corpus/$$name; \
+	done
+
+coverage: deps-coverage build/coverage/build.ninja
+	$(call BUILD,coverage)
+	$(call TEST,coverage)
+	$(Q)lcov --quiet --capture --directory build/coverage \
+		--include '$(CURDIR)/src/*' --output-file build/coverage/lines.info
+	$(Q)genhtml --quiet --prefix $(CURDIR) build/coverage/lines.info \
+		--output-directory build/coverage/html
+	$(Q)lcov --summary build/coverage/lines.info
+
+# ---- measuring ----
+
+bench: deps-build build/release/build.ninja
+	$(call BUILD,release)
+	$(Q)set -e; bench=build/release/bench/troupe-bench; \
+	for workload in $$($$bench --list); do \
+		$$bench $$workload --scale $(SCALE); \
+	done
+
+bench-peers: deps-bench build/release/build.ninja
+	$(call BUILD,release)
+	$(Q)if [ -x bench/peers/run.sh ]; then bench/peers/run.sh; \
+	else echo 'bench/peers/run.sh: not there'; exit 1; fi
+
+# ---- installing ----
+
+install: deps-build build/release/build.ninja
+	$(call BUILD,release)
+	$(Q)DESTDIR='$(DESTDIR)' cmake --install build/release \
+		--prefix '$(PREFIX)' >build/release/install.log || \
+		{ cat build/release/install.log; exit 1; }
+	@echo 'installed in $(DESTDIR)$(PREFIX)'
+
+uninstall: build/release/build.ninja
+	$(call BUILD,release)
+	$(Q)tools/uninstall.sh build/release '$(PREFIX)' '$(DESTDIR)'
+
+# ---- the look of the sources ----
+
+SOURCES = $(shell git ls-files '*.c' '*.h')
+
+format: deps-lint
+	$(Q)clang-format -i $(SOURCES)
+
+lint: deps-lint deps-test build/clang/build.ninja
+	$(Q)clang-format --dry-run -Werror $(SOURCES)
+	$(Q)clang-tidy --quiet -p build/clang $(filter src/%.c,$(SOURCES))
+
+clean:
+	$(Q)rm -rf build

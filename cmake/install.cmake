@@ -1,0 +1,45 @@
+# install.cmake - headers, libraries, pkg-config files and the CMake package.
+
+if(NOT TARGET troupe)
+    return()
+endif()
+include(CMakePackageConfigHelpers)
+
+file(GLOB troupe_headers CONFIGURE_DEPENDS
+    "${PROJECT_SOURCE_DIR}/include/troupe/*.h")
+install(FILES ${troupe_headers}
+    DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/troupe")
+
+set(package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/troupe")
+install(TARGETS troupe troupe_static EXPORT troupeTargets)
+install(EXPORT troupeTargets NAMESPACE troupe:: DESTINATION "${package_dir}")
+
+configure_package_config_file(
+    "${PROJECT_SOURCE_DIR}/cmake/troupeConfig.cmake.in"
+    "${PROJECT_BINARY_DIR}/troupeConfig.cmake"
+    INSTALL_DESTINATION "${package_dir}")
+write_basic_package_version_file(
+    "${PROJECT_BINARY_DIR}/troupeConfigVersion.cmake"
+    COMPATIBILITY SameMinorVersion)
+install(FILES
+    "${PROJECT_BINARY_DIR}/troupeConfig.cmake"
+    "${PROJECT_BINARY_DIR}/troupeConfigVersion.cmake"
+    DESTINATION "${package_dir}")
+
+# The .pc files find the tree they stand in, so a prefix can be moved.
+file(RELATIVE_PATH pc_prefix "/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/")
+configure_file("${PROJECT_SOURCE_DIR}/cmake/troupe.pc.in"
+    "${PROJECT_BINARY_DIR}/troupe.pc" @ONLY)
+install(FILES "${PROJECT_BINARY_DIR}/troupe.pc"
+    DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
+
+foreach(component ${troupe_components})
+    install(TARGETS troupe_${component} troupe_${component}_static
+        EXPORT troupe-${component}Targets)
+    install(EXPORT troupe-${component}Targets NAMESPACE troupe::
+        DESTINATION "${package_dir}")
+    configure_file("${PROJECT_SOURCE_DIR}/cmake/troupe-${component}.pc.in"
+        "${PROJECT_BINARY_DIR}/troupe-${component}.pc" @ONLY)
+    install(FILES "${PROJECT_BINARY_DIR}/troupe-${component}.pc"
+        DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
+endforeach()

@@ -1,0 +1,56 @@
+# programs.cmake - examples, the demo and the benchmark.
+#
+# All of them see only the public headers. An example is examples/NN_name.c or
+# a folder examples/NN_name with main.c and what belongs to it. With an
+# expected output beside it (NN_name.expected, NN_name/expected.txt) the tests
+# run it and compare; without one they only look at its exit status.
+
+# troupe_program(<target> <folder in the build> <sources>...)
+function(troupe_program target folder)
+    add_executable(${target} ${ARGN})
+    set_target_properties(${target} PROPERTIES
+        RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/${folder}")
+    target_link_options(${target} PRIVATE LINKER:--as-needed)
+    target_link_libraries(${target} PRIVATE
+        troupe_flags ${troupe_component_static} troupe_static)
+endfunction()
+
+function(troupe_example name expected)
+    troupe_program(example_${name} examples ${ARGN})
+    set_target_properties(example_${name} PROPERTIES OUTPUT_NAME ${name})
+    if(TROUPE_TESTS)
+        add_test(NAME example.${name} COMMAND ${CMAKE_COMMAND}
+            "-DPROGRAM=${test_launcher};$<TARGET_FILE:example_${name}>"
+            "-DEXPECTED=${expected}"
+            -P "${PROJECT_SOURCE_DIR}/cmake/run_example.cmake")
+        troupe_test_properties(example.${name} 120 example)
+    endif()
+endfunction()
+
+if(TARGET troupe_static)
+    file(GLOB found CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/examples/*.c")
+    foreach(source ${found})
+        cmake_path(GET source STEM name)
+        troupe_example(${name}
+            "${PROJECT_SOURCE_DIR}/examples/${name}.expected" ${source})
+    endforeach()
+
+    file(GLOB found CONFIGURE_DEPENDS
+        "${PROJECT_SOURCE_DIR}/examples/*/main.c")
+    foreach(source ${found})
+        cmake_path(GET source PARENT_PATH folder)
+        cmake_path(GET folder FILENAME name)
+        file(GLOB sources CONFIGURE_DEPENDS "${folder}/*.c")
+        troupe_example(${name} "${folder}/expected.txt" ${sources})
+    endforeach()
+
+    file(GLOB found CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/demo/*.c")
+    if(found)
+        troupe_program(bank demo ${found})
+    endif()
+
+    file(GLOB found CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/bench/*.c")
+    if(found AND TROUPE_BENCH)
+        troupe_program(troupe-bench bench ${found})
+    endif()
+endif()

@@ -1,0 +1,168 @@
+# tests.cmake - every test of the tree, found by its name.
+#
+#   tests/unit/<layer>/<file>_test.c   unit.<layer>.<file>   sees internals
+#   tests/api/<name>_test.c            api.<name>            shared library
+#   tests/sim/<name>_sim.c             sim.<name>            simulated world
+#   tests/stress/<name>_stress.c       stress.<name>         real threads
+#   tests/fuzz/<name>_fuzz.c           fuzz.<name>           its corpus again
+#   tests/{api,style,model,install}/**/*.sh                  scripts
+#
+# tests/support/*.c is linked to all of them. A test's label is the first part
+# of its name. TR_TEST_SCALE in the environment scales the long ones.
+
+set(tests "${PROJECT_SOURCE_DIR}/tests")
+
+# troupe_test_properties(<test> <timeout in s> <label>)
+function(troupe_test_properties test timeout label)
+    set_tests_properties(${test} PROPERTIES
+        TIMEOUT ${timeout} LABELS ${label} ENVIRONMENT "${test_environment}"
+        SKIP_RETURN_CODE 77)
+endfunction()
+
+if(NOT TARGET troupe)
+    message(STATUS "troupe: no library, no tests")
+    return()
+endif()
+
+if(CMAKE_CROSSCOMPILING)
+    # Debian's cmocka is for this machine only; see tests/cross/cmocka.h.
+    add_library(test_cmocka INTERFACE)
+    target_include_directories(test_cmocka INTERFACE "${tests}/cross")
+else()
+    find_package(PkgConfig REQUIRED)
+    pkg_check_modules(cmocka REQUIRED IMPORTED_TARGET cmocka)
+    add_library(test_cmocka ALIAS PkgConfig::cmocka)
+endif()
+
+# The support library comes in the two shapes its users have: one sees the
+# internals, the other only what is installed.
+file(GLOB support CONFIGURE_DEPENDS "${tests}/support/*.c")
+if(support)
+    add_library(test_support STATIC ${support})
+    target_include_directories(test_support
+        PUBLIC "${tests}" PRIVATE "${PROJECT_SOURCE_DIR}/src")
+    target_link_libraries(test_support
+        PUBLIC test_cmocka PRIVATE troupe_flags troupe_static)
+endif()
+
+# troupe_test(<name> <label> <timeout> <source>)
+# One program, one CTest, with the internals in sight.
+function(troupe_test name label timeout source)
+    string(REPLACE "." "_" target "${name}")
+    add_executable(${target} ${source})
+    set_target_properties(${target} PROPERTIES
+        RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests/${label}")
+    target_include_directories(${target} PRIVATE
+        "${PROJECT_SOURCE_DIR}/src" "${tests}")
+    target_link_options(${target} PRIVATE LINKER:--as-needed)
+    target_link_libraries(${target} PRIVATE
+        troupe_flags test_cmocka $<TARGET_NAME_IF_EXISTS:test_support>
+        ${troupe_component_static} troupe_static)
+    if(CMAKE_CROSSCOMPILING)
+        target_link_options(${target} PRIVATE -static)
+    endif()
+    add_test(NAME ${name} COMMAND ${test_launcher} $<TARGET_FILE:${target}>)
+    troupe_test_properties(${name} ${timeout} ${label})
+endfunction()
+
+file(GLOB found CONFIGURE_DEPENDS "${tests}/unit/*/*_test.c")
+foreach(source ${found})
+    string(REGEX MATCH "([^/]+)/([^/]+)_test\\.c$" match "${source}")
+    set(layer "${CMAKE_MATCH_1}")
+    set(file "${CMAKE_MATCH_2}")
+    if(NOT CMAKE_CROSSCOMPILING OR layer MATCHES "^(base|core)$")
+        troupe_test(unit.${layer}.${file} unit 120 ${source})
+    endif()
+endforeach()
+
+if(CMAKE_CROSSCOMPILING)
+    return()
+endif()
+
+file(GLOB found CONFIGURE_DEPENDS "${tests}/sim/*_sim.c")
+foreach(source ${found})
+    string(REGEX MATCH "([^/]+)_sim\\.c$" match "${source}")
+    troupe_test(sim.${CMAKE_MATCH_1} sim 300 ${source})
+endforeach()
+
+file(GLOB found CONFIGURE_DEPENDS "${tests}/stress/*_stress.c")
+foreach(source ${found})
+    string(REGEX MATCH "([^/]+)_stress\\.c$" match "${source}")
+    set(name stress.${CMAKE_MATCH_1})
+    troupe_test(${name} stress 600 ${source})
+    set_tests_properties(${name} PROPERTIES PROCESSORS 2)
+endforeach()
+
+file(GLOB found CONFIGURE_DEPENDS "${tests}/api/*_test.c")
+foreach(source ${found})
+    string(REGEX MATCH "([^/]+)_test\\.c$" match "${source}")
+    set(name api.${CMAKE_MATCH_1})
+    set(target api_${CMAKE_MATCH_1})
+    add_executable(${target} ${source})
+    set_target_properties(${target} PROPERTIES
+        RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests/api")
+    target_link_options(${target} PRIVATE LINKER:--as-needed)
+    target_link_libraries(${target} PRIVATE troupe_flags test_cmocka troupe)
+    foreach(component ${troupe_components})
+        target_link_libraries(${target} PRIVATE troupe_${component})
+    endforeach()
+    add_test(NAME ${name} COMMAND ${test_launcher} $<TARGET_FILE:${target}>)
+    troupe_test_properties(${name} 120 api)
+endforeach()
+
+# A fuzz target is one file with LLVMFuzzerTestOneInput. Everywhere its corpus
+# is fed through it as a test; the fuzz preset makes the real fuzzer as well.
+file(GLOB found CONFIGURE_DEPENDS "${tests}/fuzz/*_fuzz.c")
+foreach(source ${found})
+    string(REGEX MATCH "([^/]+)_fuzz\\.c$" match "${source}")
+    set(name "${CMAKE_MATCH_1}")
+    troupe_test(fuzz.${name} fuzz 120 ${source})
+    target_sources(fuzz_${name} PRIVATE "${tests}/fuzz/replay.c")
+    set_property(TEST fuzz.${name} APPEND PROPERTY ENVIRONMENT
+        "TR_CORPUS=${tests}/fuzz/corpus/${name}")
+    if(TROUPE_FUZZ)
+        add_executable(${name}_fuzz ${source})
+        target_include_directories(${name}_fuzz PRIVATE
+            "${PROJECT_SOURCE_DIR}/src" "${tests}")
+        target_link_options(${name}_fuzz PRIVATE -fsanitize=fuzzer)
+        target_link_libraries(${name}_fuzz PRIVATE
+            troupe_flags ${troupe_component_static} troupe_static)
+        set_target_properties(${name}_fuzz PROPERTIES
+            RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/fuzz")
+    endif()
+endforeach()
+
+if(TROUPE_SCRIPTS)
+    foreach(area api style model install)
+        file(GLOB_RECURSE found CONFIGURE_DEPENDS "${tests}/${area}/*.sh")
+        foreach(script ${found})
+            execute_process(COMMAND test -x "${script}" RESULT_VARIABLE no)
+            if(NOT no EQUAL 0)
+                continue()  # sourced by others
+            endif()
+            cmake_path(GET script STEM stem)
+            string(REGEX REPLACE "_test$" "" stem "${stem}")
+            set(name ${area}.${stem})
+            add_test(NAME ${name} COMMAND "${script}"
+                WORKING_DIRECTORY "${PROJECT_BINARY_DIR}")
+            troupe_test_properties(${name} 300 ${area})
+            set_property(TEST ${name} APPEND PROPERTY ENVIRONMENT
+                "TR_SOURCE_DIR=${PROJECT_SOURCE_DIR}"
+                "TR_BUILD_DIR=${PROJECT_BINARY_DIR}"
+                "TR_CC=${CMAKE_C_COMPILER}"
+                "TR_VERSION=${PROJECT_VERSION}")
+        endforeach()
+    endforeach()
+endif()
+
+if(TROUPE_CROSS)
+    find_program(cross_cc aarch64-linux-gnu-gcc)
+    find_program(cross_qemu qemu-aarch64)
+    if(cross_cc AND cross_qemu)
+        add_test(NAME cross.aarch64 COMMAND "${tests}/cross/run.sh"
+            "${PROJECT_SOURCE_DIR}" "${PROJECT_BINARY_DIR}/aarch64")
+        troupe_test_properties(cross.aarch64 600 cross)
+    else()
+        message(STATUS "troupe: no aarch64 compiler or qemu, not tested")
+    endif()
+endif()
