@@ -1,0 +1,205 @@
+/*
+ * message.h - what actors say to each other: typed values with a schema.
+ *
+ * TR_MESSAGE declares a struct and, beside it, a constant description of its
+ * fields. The send copies the struct and the text, bytes and lists it points
+ * to into one allocation; the description also gives JSON and the wire form.
+ *
+ * Threads: any; descriptions are constant, values are the caller's.
+ * Ownership: a handler borrows its message; a value that tr_ask or
+ * tr_json_read filled in outside a handler is owned by the caller (tr_drop);
+ * blobs are shared (tr_blob_hold, tr_blob_drop).
+ */
+#ifndef TROUPE_MESSAGE_H
+#define TROUPE_MESSAGE_H
+
+#include <troupe/base.h>
+#include <troupe/macros.h>
+
+typedef struct tr_bytes {  // any bytes; copied into the message by the send
+    const void *at;
+    size_t size;
+} tr_bytes;
+
+typedef struct tr_blob {  // a large immutable buffer, shared without a copy
+    struct tr_blob_body *body;
+} tr_blob;
+
+typedef enum tr_kind {
+    TR_KIND_BOOL = 1,  // inline, up to and with TR_KIND_FIXED
+    TR_KIND_INT,
+    TR_KIND_UINT,
+    TR_KIND_FLOAT,
+    TR_KIND_REF,
+    TR_KIND_NESTED,
+    TR_KIND_FIXED,
+    TR_KIND_TEXT,  // copied after the struct, from here on
+    TR_KIND_BYTES,
+    TR_KIND_BLOB,
+    TR_KIND_LIST,
+    TR_KIND_ARRAY,
+} tr_kind;
+
+typedef struct tr_field {
+    const char *name;
+    const tr_type *type;  // of a nested message or of a list's elements
+    uint32_t offset;
+    uint32_t size;
+    uint16_t kind;
+    uint16_t element;  // kind of the elements of an array
+} tr_field;
+
+/*
+ * A message or state type. One static copy per source file that sees the
+ * declaration; identity is `schema`, a compile-time hash of name and fields,
+ * so it needs no registry, no linker merging, and is the same on the wire.
+ */
+struct tr_type {
+    const char *name;
+    uint64_t schema;
+    uint32_t size;
+    uint16_t field_count;
+    uint16_t var_count;  // fields that may point outside it; 0 = memcpy
+    const tr_field *fields;
+    const tr_type *reply;  // what a request is answered with, or NULL
+};
+
+TR_BEGIN_DECLS
+
+/* Writes the value as JSON; returns the length it needs, without the NUL. */
+TR_API size_t tr_json_write(const tr_type *type, const void *value, char *buf,
+                            size_t size);
+/*
+ * Fills *value from JSON; its text belongs to the caller: tr_drop.
+ * Errors: TR_EINVAL (position in the log), TR_ENOMEM; *value is then zero.
+ */
+TR_API TR_NODISCARD tr_err tr_json_read(const tr_type *type, void *value,
+                                        const char *json, size_t size);
+/* Frees the text, lists and blobs of a value an outside call filled in. */
+TR_API void tr_drop(const tr_type *type, void *value);
+
+/* Copies data into a new blob. The caller owns one hold. Errors: TR_ENOMEM. */
+TR_API TR_NODISCARD tr_err tr_blob_new(tr_system *sys, tr_blob *out,
+                                       const void *data, size_t size);
+/* A message holds its blobs by itself; these are for keeping one longer. */
+TR_API tr_blob tr_blob_hold(tr_blob blob);
+TR_API void tr_blob_drop(tr_blob blob);
+/* The content, borrowed for as long as the blob is held. */
+TR_API tr_bytes tr_blob_bytes(tr_blob blob);
+
+/* The description of a message and its value; borrowed with the message. */
+TR_API const tr_type *tr_msg_type(const tr_msg *msg);
+TR_API const void *tr_msg_payload(const tr_msg *msg);
+
+/* Ref helpers. Paths are written into the caller's buffer, and returned. */
+TR_API bool tr_ref_eq(tr_ref a, tr_ref b);
+TR_API tr_err tr_ref_err(tr_ref ref);  // why a spawn gave nobody, or TR_OK
+TR_API const char *tr_ref_path(tr_from from, tr_ref ref, char *buf,
+                               size_t size);
+
+TR_END_DECLS
+
+#ifndef __cplusplus
+
+/* ---- fields: (type, name), (nested|list, Message, name),
+ *              (array, scalar, name), (fixed, scalar, name, count) ---- */
+
+/* A type missing here cannot be in a message: a compile error. */
+#define TR_KIND_OF(x)                                                          \
+    _Generic((x),                                                              \
+        bool: TR_KIND_BOOL,                                                    \
+        char: TR_KIND_INT, signed char: TR_KIND_INT, short: TR_KIND_INT,       \
+        int: TR_KIND_INT, long: TR_KIND_INT, long long: TR_KIND_INT,           \
+        unsigned char: TR_KIND_UINT, unsigned short: TR_KIND_UINT,             \
+        unsigned: TR_KIND_UINT, unsigned long: TR_KIND_UINT,                   \
+        unsigned long long: TR_KIND_UINT,                                      \
+        float: TR_KIND_FLOAT, double: TR_KIND_FLOAT,                           \
+        tr_ref: TR_KIND_REF, const char *: TR_KIND_TEXT,                       \
+        tr_bytes: TR_KIND_BYTES, tr_blob: TR_KIND_BLOB)
+
+#define TR_DECL(T, i, f) TR_CAT(TR_DECL_, TR_ARITY f) f
+#define TR_DECL_2(type, n) type n;
+#define TR_DECL_3(word, E, n) TR_DECL_##word(E, n)
+#define TR_DECL_4(word, E, n, c) TR_DECL_##word(E, n, c)
+#define TR_DECL_nested(E, n) E n;
+#define TR_DECL_list(E, n) struct { const E *at; size_t count; } n;
+#define TR_DECL_array(E, n) struct { const E *at; size_t count; } n;
+#define TR_DECL_fixed(E, n, c) E n[c];
+
+#define TR_INFO(T, i, f) TR_CALL(TR_CAT(TR_INFO_, TR_ARITY f), T, TR_UNWRAP f)
+#define TR_AT_(T, n) offsetof(T, n), sizeof(((T *)0)->n)
+#define TR_INFO_2(T, type, n)                                                  \
+    {#n, NULL, TR_AT_(T, n), TR_KIND_OF(((T *)0)->n), 0},
+#define TR_INFO_3(T, word, E, n) TR_INFO_##word(T, E, n)
+#define TR_INFO_4(T, word, E, n, c) TR_INFO_##word(T, E, n)
+#define TR_INFO_nested(T, E, n)                                                \
+    {#n, &E##_tr_type, TR_AT_(T, n), TR_KIND_NESTED, 0},
+#define TR_INFO_list(T, E, n)                                                  \
+    {#n, &E##_tr_type, TR_AT_(T, n), TR_KIND_LIST, 0},
+#define TR_INFO_array(T, E, n)                                                 \
+    {#n, NULL, TR_AT_(T, n), TR_KIND_ARRAY, TR_KIND_OF(*(E *)0)},
+#define TR_INFO_fixed(T, E, n)                                                 \
+    {#n, NULL, TR_AT_(T, n), TR_KIND_FIXED, TR_KIND_OF(*(E *)0)},
+
+/* + this field's share of the schema hash; i makes the order count. */
+#define TR_MIX(T, i, f)                                                        \
+    + (2u * (i) + 1) * TR_CALL(TR_CAT(TR_MIX_, TR_ARITY f), T, TR_UNWRAP f)
+#define TR_MIX_2(T, type, n)                                                   \
+    (TR_HASH(#n) + 31u * (uint64_t)TR_KIND_OF(((T *)0)->n) +                   \
+     (TR_KIND_OF(((T *)0)->n) < TR_KIND_REF ? sizeof(((T *)0)->n) : 0u))
+#define TR_MIX_3(T, word, E, n) (TR_HASH(#n) + 7u * TR_HASH(#word #E))
+#define TR_MIX_4(T, word, E, n, c) (TR_HASH(#n) + 7u * TR_HASH(#word #E) + (c))
+
+#define TR_VAR(T, i, f) + TR_CALL(TR_CAT(TR_VAR_, TR_ARITY f), T, TR_UNWRAP f)
+#define TR_VAR_2(T, type, n) (TR_KIND_OF(((T *)0)->n) >= TR_KIND_TEXT)
+#define TR_VAR_3(T, word, E, n) 1
+#define TR_VAR_4(T, word, E, n, c) 0
+
+#define TR_TYPE_(T, reply_type, ...)                                           \
+    _Static_assert(sizeof(#T) <= 33, "message names: at most 32 characters");  \
+    static const tr_field T##_tr_fields[] __attribute__((unused)) = {          \
+        TR_EACH(TR_INFO, T, __VA_ARGS__) {NULL, NULL, 0, 0, 0, 0}};            \
+    static const tr_type T##_tr_type __attribute__((unused)) = {               \
+        #T, TR_HASH(#T) TR_EACH(TR_MIX, T, __VA_ARGS__), sizeof(T),            \
+        TR_COUNT(__VA_ARGS__) - 1, 0 TR_EACH(TR_VAR, T, __VA_ARGS__),          \
+        T##_tr_fields, reply_type}
+
+/*
+ * Declares message type T: the struct and its schema. In a header or a source
+ * file; the same text twice is the same type, a different one another type.
+ */
+#define TR_MESSAGE(...) TR_MESSAGE_(__VA_ARGS__, )
+#define TR_MESSAGE_(T, ...)                                                    \
+    __extension__ typedef struct T { TR_EACH(TR_DECL, T, __VA_ARGS__) } T;     \
+    TR_TYPE_(T, NULL, __VA_ARGS__)
+
+/* A message that is answered with an R, itself a TR_MESSAGE. */
+#define TR_REQUEST(...) TR_REQUEST_(__VA_ARGS__, )
+#define TR_REQUEST_(T, R, ...)                                                 \
+    typedef R T##_tr_reply;                                                    \
+    __extension__ typedef struct T {                                           \
+        TR_EACH(TR_DECL, T, __VA_ARGS__)                                       \
+        R tr_reply_is[0];  /* carries the type, takes no space */              \
+    } T;                                                                       \
+    TR_TYPE_(T, &R##_tr_type, __VA_ARGS__)
+
+/* A state that can be stored and shown. A plain struct is a state, too. */
+#define TR_STATE(...) TR_MESSAGE_(__VA_ARGS__, )
+
+/*
+ * A ref that takes only these messages: AccountRef a = {ref}; tr_tell_to.
+ * A union with one door per message, so a wrong one is "no member named".
+ */
+#define TR_PROTOCOL(P, ...)                                                    \
+    typedef union P { tr_ref ref, __VA_ARGS__; } P
+
+/* The empty message; the answer of requests that are only confirmed. */
+TR_MESSAGE(tr_none);
+
+#define tr_drop(T, value)                                                      \
+    (tr_drop)(&T##_tr_type, _Generic((value), T *: (value)))
+#define tr_ref_path(from, ref, buf, size)                                      \
+    __extension__(tr_ref_path)((from), (ref), (buf), (size))
+
+#endif /* !__cplusplus */
+#endif

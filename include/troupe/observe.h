@@ -1,0 +1,112 @@
+/*
+ * observe.h - looking at a running system: log, actors, tree, metrics.
+ *
+ * Looking never stops the system: each actor is read by itself, so a list of
+ * them is no picture of one moment. Counters only grow.
+ *
+ * Threads: any.
+ * Ownership: everything is copied into the caller's memory, whose structs
+ * carry their own size; names of kinds and types are the program's constants.
+ */
+#ifndef TROUPE_OBSERVE_H
+#define TROUPE_OBSERVE_H
+
+#include <troupe/base.h>
+#include <troupe/supervise.h>
+
+typedef enum tr_log_level {
+    TR_LOG_DEBUG,
+    TR_LOG_INFO,
+    TR_LOG_WARN,
+    TR_LOG_ERROR,
+} tr_log_level;
+
+/* One line of the log; borrowed by the sink (tr_system_options.log). */
+struct tr_log_record {
+    size_t size;
+    int level;
+    tr_nanos at;       // tr_now
+    const char *site;  // "bank.c:42"
+    const char *path;  // of the actor, or NULL outside
+    const char *text;  // without a line end
+};
+
+/* Bytes for a path with its NUL; a longer one is cut. */
+enum { TR_PATH_SIZE = 256 };
+
+/* One actor. */
+typedef struct tr_actor_info {
+    size_t size;
+    tr_ref ref;
+    tr_ref parent;
+    tr_state state;
+    uint32_t depth;       // messages waiting
+    uint64_t messages;    // handled, over all incarnations
+    uint32_t restarts;
+    const char *kind;     // tr_actor_def.name
+    const char *running;  // type of the message being handled, or NULL
+    tr_nanos since;       // tr_now when that began
+    char path[TR_PATH_SIZE];
+} tr_actor_info;
+
+/* Sums since the system was opened; actors and parked are of this moment. */
+typedef struct tr_metrics_snapshot {
+    size_t size;
+    uint64_t actors;        // alive
+    uint64_t parked;        // handlers that wait
+    uint64_t spawned;
+    uint64_t ended;
+    uint64_t messages;      // handled
+    uint64_t asks;
+    uint64_t dead_letters;
+    uint64_t unhandled;
+    uint64_t failures;
+    uint64_t restarts;
+    uint64_t escalations;
+    uint64_t timers;        // fired
+    uint64_t events_lost;   // published, but dropped under overload
+    uint64_t overloads;     // mailboxes that passed their soft limit
+    uint64_t deadlocks;     // waits refused with TR_EDEADLOCK
+    uint64_t steals;        // actors taken over by an idle worker
+    uint64_t parks;         // times a worker went to sleep
+    uint64_t mail_bytes;    // now waiting in mailboxes
+} tr_metrics_snapshot;
+
+TR_BEGIN_DECLS
+
+/* Logs one line, with the actor's path. Costs little below the log level. */
+TR_API void tr_log(tr_from from, int level, const char *site,
+                   const char *format, ...) TR_PRINTF(4, 5);
+
+/*
+ * Writes up to max actors, parents before children, siblings in order of
+ * spawning; returns how many there are. The caller sets size in the first.
+ */
+TR_API size_t tr_actors(tr_system *sys, tr_actor_info *out, size_t max);
+/* One actor; the caller sets out->size. Errors: TR_ENOENT, TR_EFOREIGN. */
+TR_API TR_NODISCARD tr_err tr_actor_info_of(tr_from from, tr_ref ref,
+                                            tr_actor_info *out);
+/* The tree as indented text; returns the length it needs, without the NUL. */
+TR_API size_t tr_tree(tr_system *sys, char *buf, size_t size);
+
+/* The caller sets out->size. */
+TR_API void tr_metrics(tr_system *sys, tr_metrics_snapshot *out);
+/* The same as Prometheus text; returns the length it needs, without NUL. */
+TR_API size_t tr_metrics_text(tr_system *sys, char *buf, size_t size);
+
+TR_END_DECLS
+
+#ifndef __cplusplus
+
+#define tr_log(from, level, ...)                                               \
+    __extension__(tr_log)((from), (level), TR_HERE, __VA_ARGS__)
+#define tr_debug(from, ...) tr_log(from, TR_LOG_DEBUG, __VA_ARGS__)
+#define tr_info(from, ...) tr_log(from, TR_LOG_INFO, __VA_ARGS__)
+#define tr_warn(from, ...) tr_log(from, TR_LOG_WARN, __VA_ARGS__)
+#define tr_error(from, ...) tr_log(from, TR_LOG_ERROR, __VA_ARGS__)
+
+#define tr_actor_info_of(from, ref, out)                                       \
+    __extension__(tr_actor_info_of)((from), (ref), (out))
+
+#endif /* !__cplusplus */
+#endif
