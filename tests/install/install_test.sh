@@ -1,0 +1,94 @@
+#!/bin/sh
+# install_test.sh - installs into a temporary prefix and builds a program
+# outside the tree against it, by pkg-config and by CMake, shared and static;
+# then takes the installation away again.
+set -eu
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+prefix="$work/prefix"
+program="$work/program"
+cc=${TR_CC:-cc}
+
+cmake --install "$TR_BUILD_DIR" --prefix "$prefix" >"$work/install.log"
+
+mkdir "$program"
+cp "$TR_SOURCE_DIR/tests/install/hello.c" \
+    "$TR_SOURCE_DIR/tests/install/CMakeLists.txt" "$program"
+cd "$program"
+
+PKG_CONFIG_PATH=$(dirname "$(find "$prefix" -name troupe.pc)")
+export PKG_CONFIG_PATH
+lib=$(pkg-config --variable=libdir troupe)
+
+step() {
+    echo "-- $*"
+}
+
+# says PROGRAM: it starts, finds the library and gets an answer from it.
+says() {
+    said=$(LD_LIBRARY_PATH="$lib" "$1")
+    [ "$said" = "no error" ] || {
+        echo "$1 said: $said"
+        exit 1
+    }
+}
+
+step "pkg-config"
+[ "$(pkg-config --modversion troupe)" = "$TR_VERSION" ]
+# shellcheck disable=SC2046
+"$cc" -std=gnu11 hello.c -o hello $(pkg-config --cflags --libs troupe)
+says ./hello
+
+step "pkg-config, static"
+# shellcheck disable=SC2046
+"$cc" -std=gnu11 hello.c -o hello-static $(pkg-config --cflags troupe) \
+    "$lib/libtroupe.a" -pthread
+says ./hello-static
+
+step "the flags that make a wrong pointer an error"
+cat >wrong.c <<'C'
+int take(char *text);
+int take(char *text) { return text != 0; }
+int main(void) { double d = 0; return take(&d); }
+C
+# shellcheck disable=SC2046
+if "$cc" -std=gnu11 -c wrong.c $(pkg-config --cflags troupe) 2>/dev/null; then
+    echo "a double * was taken for a char *"
+    exit 1
+fi
+
+step "CMake package"
+cmake -S . -B build -G Ninja --log-level=WARNING \
+    -DCMAKE_C_COMPILER="$cc" -DCMAKE_PREFIX_PATH="$prefix" \
+    -DTROUPE_WANTED="$TR_VERSION"
+cmake --build build -- --quiet
+says build/hello
+says build/hello_static
+if cmake --build build --target wrong >/dev/null 2>&1; then
+    echo "the CMake package lets a wrong pointer pass"
+    exit 1
+fi
+
+for module in troupe-sqlite troupe-postgres; do
+    [ -e "$PKG_CONFIG_PATH/$module.pc" ] || continue
+    step "$module"
+    # shellcheck disable=SC2046
+    "$cc" -std=gnu11 hello.c -o "hello-$module" \
+        $(pkg-config --cflags --libs "$module")
+    says "./hello-$module"
+    cmake -S . -B "build-$module" -G Ninja --log-level=WARNING \
+        -DCMAKE_C_COMPILER="$cc" -DCMAKE_PREFIX_PATH="$prefix" \
+        -DTROUPE_WANTED="$TR_VERSION" \
+        -DTROUPE_COMPONENT="${module#troupe-}"
+    cmake --build "build-$module" -- --quiet
+    says "build-$module/hello"
+done
+
+step "uninstall"
+"$TR_SOURCE_DIR/tools/uninstall.sh" "$TR_BUILD_DIR" "$prefix" >/dev/null
+left=$(find "$prefix" ! -type d)
+[ -z "$left" ] || {
+    echo "left behind: $left"
+    exit 1
+}
