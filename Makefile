@@ -16,11 +16,9 @@ CHECK_PRESETS := clang asan asan-clang tsan torture release
 ifeq ($(V),)
 Q := @
 NINJA_FLAGS := --quiet
-CMAKE_LOG := --log-level=WARNING
 else
 Q :=
 NINJA_FLAGS := -v
-CMAKE_LOG :=
 endif
 MAKEFLAGS += --no-print-directory
 
@@ -56,8 +54,10 @@ help:
 deps-%:
 	$(Q)tools/deps.sh $*
 
+.PRECIOUS: build/%/build.ninja
 build/%/build.ninja: CMakePresets.json
-	$(Q)cmake $(CMAKE_LOG) --preset $*
+	$(Q)mkdir -p build
+	$(Q)cmake --preset $* >build/$*.log 2>&1 || { cat build/$*.log; exit 1; }
 
 # ---- run ----
 

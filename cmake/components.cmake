@@ -3,6 +3,10 @@
 # Each is a library of its own with its own pkg-config name, so that libtroupe
 # stays free of dependencies. A component without sources, or without its
 # library on this machine, is left out.
+#
+# libtroupe hides its internals, and a component needs some of them (maps,
+# logging, checks). Its shared library carries its own copy, hidden again: the
+# code keeps no state, so a second copy of it does no harm.
 
 set(troupe_components "")         # names: sqlite, postgres
 set(troupe_component_static "")   # targets that programs may link
@@ -23,8 +27,17 @@ macro(troupe_component name module)
                 ${component_sources})
             target_link_libraries(troupe_${name}_static
                 PUBLIC troupe_static PkgConfig::${name})
-            target_link_libraries(troupe_${name}
-                PUBLIC troupe PRIVATE PkgConfig::${name})
+            if(NOT TARGET troupe_internals)
+                add_library(troupe_internals STATIC
+                    $<TARGET_OBJECTS:troupe_objects>)
+                set_target_properties(troupe_internals PROPERTIES
+                    LINKER_LANGUAGE C)
+            endif()
+            # libtroupe first: what it exports is taken from there.
+            target_link_libraries(troupe_${name} PUBLIC troupe PRIVATE
+                $<BUILD_INTERFACE:troupe_internals> PkgConfig::${name})
+            target_link_options(troupe_${name} PRIVATE
+                LINKER:--exclude-libs,ALL)
             set_target_properties(troupe_${name} PROPERTIES
                 EXPORT_NAME ${name})
             set_target_properties(troupe_${name}_static PROPERTIES

@@ -11,15 +11,9 @@ file(GLOB found CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/storage/*.c")
 list(FILTER found EXCLUDE REGEX "sqlite|postgres")
 list(APPEND troupe_sources ${found})
 
-# troupe_library(<target> STATIC|SHARED <output name> <sources>...)
-# The flags common to every library of ours.
-function(troupe_library target kind output)
-    add_library(${target} ${kind} ${ARGN})
-    set_target_properties(${target} PROPERTIES
-        OUTPUT_NAME ${output}
-        C_VISIBILITY_PRESET hidden
-        VERSION ${PROJECT_VERSION}
-        SOVERSION ${PROJECT_VERSION_MAJOR})
+# troupe_flags_of(<target>): what every target of library code is built with.
+function(troupe_flags_of target)
+    set_target_properties(${target} PROPERTIES C_VISIBILITY_PRESET hidden)
     target_include_directories(${target}
         PUBLIC "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>"
                "$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>"
@@ -30,12 +24,28 @@ function(troupe_library target kind output)
         "$<$<COMPILE_LANGUAGE:C>:-Werror=incompatible-pointer-types>"
         "$<$<COMPILE_LANGUAGE:C>:-Werror=int-conversion>")
     target_link_libraries(${target} PRIVATE $<BUILD_INTERFACE:troupe_flags>)
+endfunction()
+
+# troupe_pic_flags(<target>): and what goes into a shared library.
+function(troupe_pic_flags target)
+    set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON)
+    # initial-exec: a thread-local of the library is one load, not a call of
+    # __tls_get_addr; glibc keeps room for it when loaded by dlopen.
+    target_compile_options(${target} PRIVATE
+        $<$<COMPILE_LANGUAGE:C>:-fno-semantic-interposition>
+        $<$<COMPILE_LANGUAGE:C>:-ftls-model=initial-exec>)
+endfunction()
+
+# troupe_library(<target> STATIC|SHARED <output name> <sources>...)
+function(troupe_library target kind output)
+    add_library(${target} ${kind} ${ARGN})
+    troupe_flags_of(${target})
+    set_target_properties(${target} PROPERTIES
+        OUTPUT_NAME ${output}
+        VERSION ${PROJECT_VERSION}
+        SOVERSION ${PROJECT_VERSION_MAJOR})
     if(kind STREQUAL SHARED)
-        # initial-exec: a thread-local of the library is one load, not a call
-        # of __tls_get_addr; glibc keeps room for it when loaded by dlopen.
-        target_compile_options(${target} PRIVATE
-            $<$<COMPILE_LANGUAGE:C>:-fno-semantic-interposition>
-            $<$<COMPILE_LANGUAGE:C>:-ftls-model=initial-exec>)
+        troupe_pic_flags(${target})
         target_link_options(${target} PRIVATE
             LINKER:--as-needed,-z,relro,-z,now)
         if(NOT TROUPE_SANITIZE AND NOT TROUPE_FUZZ)
@@ -45,8 +55,15 @@ function(troupe_library target kind output)
 endfunction()
 
 if(troupe_sources)
+    # Compiled twice: the static library is not slowed by what a shared one
+    # needs.
+    add_library(troupe_objects OBJECT ${troupe_sources})
+    troupe_flags_of(troupe_objects)
+    troupe_pic_flags(troupe_objects)
+
     troupe_library(troupe_static STATIC troupe ${troupe_sources})
-    troupe_library(troupe SHARED troupe ${troupe_sources})
+    troupe_library(troupe SHARED troupe $<TARGET_OBJECTS:troupe_objects>)
+    set_target_properties(troupe PROPERTIES LINKER_LANGUAGE C)
     target_link_libraries(troupe_static PUBLIC Threads::Threads)
     target_link_libraries(troupe PUBLIC Threads::Threads)
     set_target_properties(troupe_static PROPERTIES EXPORT_NAME static)

@@ -27,7 +27,7 @@ function(troupe_example name expected)
     endif()
 endfunction()
 
-if(TARGET troupe_static)
+if(TARGET troupe_static AND NOT CMAKE_CROSSCOMPILING)
     file(GLOB found CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/examples/*.c")
     foreach(source ${found})
         cmake_path(GET source STEM name)

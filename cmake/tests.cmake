@@ -28,6 +28,7 @@ if(CMAKE_CROSSCOMPILING)
     # Debian's cmocka is for this machine only; see tests/cross/cmocka.h.
     add_library(test_cmocka INTERFACE)
     target_include_directories(test_cmocka INTERFACE "${tests}/cross")
+    set(test_launcher ${CMAKE_CROSSCOMPILING_EMULATOR})
 else()
     find_package(PkgConfig REQUIRED)
     pkg_check_modules(cmocka REQUIRED IMPORTED_TARGET cmocka)

@@ -31,7 +31,8 @@ COMPILER = re.compile(r"^(_GLOBAL_OFFSET_TABLE_|__stack_chk_\w+"
 
 def run(*command):
     return subprocess.run(command, check=True, text=True,
-                          stdout=subprocess.PIPE).stdout
+                          stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE).stdout
 
 
 def declared_in(text):

@@ -106,7 +106,7 @@ trap 'exit 1' HUP INT TERM
 get() {
     # shellcheck disable=SC2086
     $sudo env DEBIAN_FRONTEND=noninteractive apt-get \
-        -o DPkg::Lock::Timeout=600 -q -y "$@"
+        -o DPkg::Lock::Timeout=600 -o Dpkg::Use-Pty=0 -qq -y "$@"
 }
 
 echo "deps.sh: installing$missing" >&2

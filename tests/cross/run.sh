@@ -1,9 +1,9 @@
-#!/bin/sh
+#!/bin/bash
 # run.sh - builds the library and the unit tests of base and core for aarch64
 # and runs them under qemu-user.
 #
 # usage: tests/cross/run.sh SOURCE_DIR BUILD_DIR
-set -eu
+set -euo pipefail
 source=$1
 build=$2
 
@@ -12,4 +12,6 @@ cmake -S "$source" -B "$build" -G Ninja --log-level=WARNING \
     -DCMAKE_BUILD_TYPE=Release -DTROUPE_WERROR=ON \
     -DTROUPE_BENCH=OFF -DTROUPE_SCRIPTS=OFF
 cmake --build "$build" -j 2 -- --quiet
-ctest --test-dir "$build" -j 2 --output-on-failure --no-tests=error
+# Indented, so that nobody takes its summary for the one of the tests around.
+ctest --test-dir "$build" -j 2 --output-on-failure --no-tests=error |
+    sed 's/^/    /'
