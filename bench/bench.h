@@ -1,0 +1,82 @@
+/*
+ * bench.h - what the workloads of troupe-bench share.
+ *
+ * A workload is a function that builds its actors in bench.sys, lets them run
+ * and returns one figure. The actors carry a `bench *` in their state; time
+ * runs from bench_begin to bench_end, and the main thread sleeps in between
+ * (it takes no CPU from the workers). Everything here may be called from any
+ * thread.
+ */
+#ifndef TROUPE_BENCH_H
+#define TROUPE_BENCH_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "troupe/troupe.h"
+
+/* One run, as the command line asked for it. */
+typedef struct bench {
+    const char *workload;
+    uint32_t workers;
+    double scale;
+    double seconds;  // for workloads that run for a time
+    uint64_t seed;   // 0: the fixed sizes
+    uint64_t dice;   // bench_random's state; main thread only
+    int64_t n;       // this run's count: default x scale, or drawn
+    int64_t w;       // this run's width: number of actors or pairs
+    tr_system *sys;
+    pthread_mutex_t lock;  // guards begin, end and ended
+    pthread_cond_t changed;
+    double begin;
+    double end;
+    bool ended;
+} bench;
+
+typedef struct bench_workload {
+    const char *name;
+    int64_t n;  // default count, multiplied by --scale
+    int64_t w;  // default width, not scaled
+    const char *unit;
+    const char *what;  // one line for the usage
+    double (*run)(bench *b);
+} bench_workload;
+
+/* Each group ends with a row without a name. */
+extern const bench_workload bench_messages[];
+extern const bench_workload bench_meetings[];
+extern const bench_workload bench_spawns[];
+extern const bench_workload bench_asks[];
+extern const bench_workload bench_timers[];
+extern const bench_workload bench_cpu[];
+extern const bench_workload bench_crowds[];
+extern const bench_workload bench_sustained[];
+
+/* Monotonic time in seconds. */
+double bench_now(void);
+/* Sleeps the calling thread; never from a handler. */
+void bench_sleep(double seconds);
+/* Resident memory of the process now, in bytes. */
+int64_t bench_rss(void);
+/* The next number of a small generator: same seed, same numbers. */
+uint64_t bench_random(uint64_t *dice);
+/* A number below `below` from the upper bits of a dice value. */
+uint64_t bench_below(uint64_t dice, uint64_t below);
+
+/* Marks the start and the end of the measured time; the end wakes the main. */
+void bench_begin(bench *b);
+void bench_end(bench *b);
+/* Sleeps until bench_end; returns the measured seconds. */
+double bench_wait(bench *b);
+
+/* Opens another system with the same workers; the caller owns it. */
+tr_system *bench_open(const bench *b);
+/* Memory that must be there: ends the process when it is not. */
+void *bench_alloc(int64_t count, size_t size);
+/* Sorts the samples (in seconds) and reports p50 and p99 as a fact. */
+void bench_percentiles(const char *what, double *seconds, int64_t count);
+/* Says that a count did not match and ends the process with status 3. */
+void bench_verify(bool ok, const char *what);
+
+#endif
