@@ -31,7 +31,12 @@ if(CMAKE_CROSSCOMPILING)
     set(test_launcher ${CMAKE_CROSSCOMPILING_EMULATOR})
 else()
     find_package(PkgConfig REQUIRED)
-    pkg_check_modules(cmocka REQUIRED IMPORTED_TARGET cmocka)
+    pkg_check_modules(cmocka IMPORTED_TARGET cmocka)
+    if(NOT cmocka_FOUND)
+        message(FATAL_ERROR
+            "The tests need cmocka: run tools/deps.sh build, "
+            "or configure with -DTROUPE_TESTS=OFF.")
+    endif()
     add_library(test_cmocka ALIAS PkgConfig::cmocka)
 endif()
 

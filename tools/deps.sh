@@ -12,8 +12,9 @@
 # start at boot.
 set -eu
 
-build="build-essential cmake ninja-build pkgconf libsqlite3-dev libpq-dev"
-test="libcmocka-dev clang libclang-rt-dev python3 spin postgresql"
+build="build-essential cmake ninja-build pkgconf libsqlite3-dev libpq-dev
+    libcmocka-dev"
+test="clang libclang-rt-dev python3 spin postgresql"
 lint="clang-format clang-tidy"
 coverage="lcov"
 bench="libcaf-dev erlang-base erlang-dev golang-go cargo rustc librust-tokio-dev
