@@ -72,6 +72,8 @@ def check_exports(build, report):
         name = f"libtroupe-{component}.so" if component else "libtroupe.so"
         library = build / name
         if not library.exists():
+            if not component:
+                report(f"{name}: not built")
             continue
         table = run("nm", "-D", "--defined-only", str(library))
         exported = {line.split()[-1].split("@")[0]
