@@ -125,14 +125,14 @@ coverage: deps-coverage build/coverage/build.ninja
 # ---- measuring ----
 
 bench: deps-build build/release/build.ninja
-	$(call BUILD,release)
+	$(call BUILD,release,--target troupe-bench)
 	$(Q)set -e; bench=build/release/bench/troupe-bench; \
 	for workload in $$($$bench --list); do \
 		$$bench $$workload --scale $(SCALE); \
 	done
 
 bench-peers: deps-bench build/release/build.ninja
-	$(call BUILD,release)
+	$(call BUILD,release,--target troupe-bench)
 	$(Q)if [ -x bench/peers/run.sh ]; then bench/peers/run.sh; \
 	else echo 'bench/peers/run.sh: not there'; exit 1; fi
 
