@@ -1,0 +1,12 @@
+/*
+ * binary_fuzz.c - the reader of the compact form takes any bytes.
+ */
+#include "fuzz_types.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    fuzz_one(&tri_serializer_binary, data, size);
+    return 0;
+}

@@ -1,0 +1,12 @@
+/*
+ * json_fuzz.c - the JSON reader takes any bytes.
+ */
+#include "fuzz_types.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    fuzz_one(&tri_serializer_json, data, size);
+    return 0;
+}
