@@ -1,0 +1,851 @@
+/*
+ * fiber_test.c - switching, pools of stacks, guards, jumps.
+ *
+ * With TRI_TEST_BARE it needs no cmocka, so that it can be cross-compiled
+ * and run under an emulator: `-DTRI_TEST_BARE -static -pthread`.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <unwind.h>
+
+#include "base/check.h"
+#include "base/fiber.h"
+#include "base/pages.h"
+
+#ifdef TRI_TEST_BARE
+#define EXPECT(cond) TRI_CHECK(cond)
+#define TEST(name)   ((bare_test){#name, name})
+
+typedef struct bare_test {
+    const char *name;
+    void (*run)(void **state);
+} bare_test;
+
+static int run_all(const bare_test *tests, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        printf("%s\n", tests[i].name);
+        tests[i].run(NULL);
+    }
+    printf("%zu passed, 0 failed\n", count);
+    return 0;
+}
+#else
+#include <cmocka.h>
+
+#define EXPECT(cond) assert_true(cond)
+#define TEST(name)   cmocka_unit_test(name)
+
+typedef struct CMUnitTest bare_test;
+
+#define run_all(tests, count)                                                  \
+    ((void)(count),                                                            \
+     cmocka_run_group_tests_name("base/fiber", tests, NULL, NULL))
+#endif
+
+#define SANITIZED   (TRI_FIBER_ASAN || TRI_FIBER_TSAN)
+#define ROUNDS      (SANITIZED ? 20000 : 200000)
+#define JUMP_ROUNDS 69999  // on each of three fibers
+#define PLENTY      UINT32_C(1000)
+
+#if TRI_FIBER_ASAN
+/* Frames then live on fake stacks, of which each fiber needs its own. */
+const char *__asan_default_options(void);
+const char *__asan_default_options(void)
+{
+    return "detect_stack_use_after_return=1";
+}
+#endif
+
+/* One thread with a pool; each fiber runs job(bench) again and again. */
+typedef struct bench {
+    tri_fiber thread;
+    tri_fiber_pool pool;
+    _Atomic(uint32_t) live;
+    tri_fiber *running;
+    void (*job)(struct bench *bench);
+    uint64_t steps;
+    void *arg;
+} bench;
+
+/* The loop of a worker in small: it never returns. */
+static void bench_entry(void *arg)
+{
+    bench *b = arg;
+
+    for (;;) {
+        b->job(b);
+        tri_fiber_switch(b->running, &b->thread);
+    }
+}
+
+static void bench_init(bench *b, void (*job)(bench *b))
+{
+    memset(b, 0, sizeof(*b));
+    b->job = job;
+    tri_fiber_thread_init(&b->thread);
+    tri_fiber_pool_init(&b->pool, 0, PLENTY, &b->live, bench_entry, b);
+}
+
+static void bench_fini(bench *b)
+{
+    tri_fiber_pool_fini(&b->pool);
+    EXPECT(b->live == 0);
+    tri_fiber_thread_fini(&b->thread);
+}
+
+/* The same with one fiber taken. */
+static tri_fiber *bench_init_one(bench *b, void (*job)(bench *b))
+{
+    bench_init(b, job);
+    tri_fiber *fiber = tri_fiber_take(&b->pool);
+
+    EXPECT(fiber != NULL);
+    return fiber;
+}
+
+static void bench_fini_one(bench *b, tri_fiber *fiber)
+{
+    tri_fiber_give(&b->pool, fiber);
+    bench_fini(b);
+}
+
+static void take_all(tri_fiber_pool *pool, tri_fiber **taken, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        taken[i] = tri_fiber_take(pool);
+        TRI_CHECK(taken[i] != NULL);
+    }
+}
+
+static void give_all(tri_fiber_pool *pool, tri_fiber **taken, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        tri_fiber_give(pool, taken[i]);
+    }
+}
+
+static void resume(bench *b, tri_fiber *fiber)
+{
+    b->running = fiber;
+    tri_fiber_switch(&b->thread, fiber);
+}
+
+static void suspend(bench *b)
+{
+    tri_fiber_switch(b->running, &b->thread);
+}
+
+/* ---- switching ---- */
+
+static void job_count(bench *b)
+{
+    b->steps++;
+}
+
+/*
+ * More integers and doubles than there are registers to keep them in. They
+ * start from volatiles, so that none can be computed from another.
+ */
+static void churn(bench *b, void (*turn)(bench *b), uint64_t seed)
+{
+    volatile uint64_t at[8];
+    volatile double real[9];
+
+    for (uint64_t i = 0; i < 9; i++) {
+        at[i % 8] = seed + i % 8;
+        real[i] = (double)(seed + i);
+    }
+    uint64_t i0 = at[0], i1 = at[1], i2 = at[2], i3 = at[3];
+    uint64_t i4 = at[4], i5 = at[5], i6 = at[6], i7 = at[7];
+    double d0 = real[0], d1 = real[1], d2 = real[2], d3 = real[3];
+    double d4 = real[4], d5 = real[5], d6 = real[6], d7 = real[7];
+    double d8 = real[8];
+
+    for (uint64_t n = 1; n <= ROUNDS; n++) {
+        turn(b);
+        i0++, i1++, i2++, i3++, i4++, i5++, i6++, i7++;
+        d0++, d1++, d2++, d3++, d4++, d5++, d6++, d7++, d8++;
+        EXPECT(i0 == seed + n && i1 == i0 + 1 && i2 == i0 + 2);
+        EXPECT(i3 == i0 + 3 && i4 == i0 + 4 && i5 == i0 + 5);
+        EXPECT(i6 == i0 + 6 && i7 == i0 + 7);
+        EXPECT(d0 == (double)(seed + n) && d1 == d0 + 1 && d2 == d0 + 2);
+        EXPECT(d3 == d0 + 3 && d4 == d0 + 4 && d5 == d0 + 5);
+        EXPECT(d6 == d0 + 6 && d7 == d0 + 7 && d8 == d0 + 8);
+    }
+}
+
+static void job_churn(bench *b)
+{
+    b->steps++;
+    churn(b, suspend, b->steps * 1000);
+}
+
+static void turn_two(bench *b)
+{
+    tri_fiber **two = b->arg;
+
+    resume(b, two[0]);
+    resume(b, two[1]);
+}
+
+static void test_values_survive_switches(void **state)
+{
+    (void)state;
+    bench b;
+    tri_fiber *two[2];
+
+    bench_init(&b, job_churn);
+    b.arg = two;
+    take_all(&b.pool, two, 2);
+    churn(&b, turn_two, 7);
+    EXPECT(b.steps == 2);
+    give_all(&b.pool, two, 2);
+    bench_fini(&b);
+}
+
+static void job_hand_over(bench *b)
+{
+    tri_fiber *self = b->running;
+    tri_fiber *other = self->user;
+
+    for (;;) {
+        b->steps++;
+        b->running = b->steps == ROUNDS ? &b->thread : other;
+        tri_fiber_switch(self, b->running);
+    }
+}
+
+static void test_fibers_switch_to_each_other(void **state)
+{
+    (void)state;
+    bench b;
+
+    bench_init(&b, job_hand_over);
+    tri_fiber *one = tri_fiber_take(&b.pool);
+    tri_fiber *two = tri_fiber_take(&b.pool);
+
+    EXPECT(one != NULL && two != NULL);
+    EXPECT(one->user == NULL && one->next == NULL);
+    one->user = two;
+    two->user = one;
+    resume(&b, one);
+    EXPECT(b.steps == ROUNDS);
+    EXPECT(b.running == &b.thread);
+    tri_fiber_give(&b.pool, one);
+    tri_fiber_give(&b.pool, two);
+    bench_fini(&b);
+}
+
+static void job_alignment(bench *b)
+{
+    _Alignas(16) char aligned[16];
+    char text[64];
+    char *volatile at = aligned;  // so that nobody assumes the answer
+
+    EXPECT((uintptr_t)at % 16 == 0);
+    // Saves vector registers with aligned stores.
+    snprintf(text, sizeof(text), "%.3f %.3f %.1Lf", 1.5, 2.25, 3.5L);
+    EXPECT(strcmp(text, "1.500 2.250 3.5") == 0);
+    b->steps++;
+}
+
+static void test_stack_is_aligned(void **state)
+{
+    (void)state;
+    bench b;
+    tri_fiber *fiber = bench_init_one(&b, job_alignment);
+
+    resume(&b, fiber);
+    resume(&b, fiber);
+    EXPECT(b.steps == 2);
+    bench_fini_one(&b, fiber);
+}
+
+/* ---- the stack itself ---- */
+
+/* Down to 32 KiB above the low end; each frame checks itself on the way up. */
+__attribute__((noinline)) static uint64_t dive(const tri_fiber *self,
+                                               uint64_t depth)
+{
+    volatile char frame[256];
+
+    memset((char *)frame, (int)(depth & 0x7f), sizeof(frame));
+    if ((char *)__builtin_frame_address(0) - self->low > 32 * 1024) {
+        depth = dive(self, depth + 1) - 1;
+    } else {
+        depth = depth + 1000000;
+    }
+    for (size_t i = 0; i < sizeof(frame); i++) {
+        EXPECT(frame[i] == (char)((depth - 1000000) & 0x7f));
+    }
+    return depth;
+}
+
+static void job_dive(bench *b)
+{
+    EXPECT(dive(b->running, 0) == 1000000);
+    b->steps++;
+}
+
+static void test_recursion_uses_the_whole_stack(void **state)
+{
+    (void)state;
+    bench b;
+    tri_fiber *fiber = bench_init_one(&b, job_dive);
+
+    EXPECT(fiber->high - fiber->low > 255 * 1024);
+    resume(&b, fiber);
+    resume(&b, fiber);
+    EXPECT(b.steps == 2);
+    bench_fini_one(&b, fiber);
+}
+
+static size_t resident_pages(const tri_fiber *fiber)
+{
+    unsigned char seen[512] = {0};
+    size_t page = tri_page_size();
+    size_t count = ((size_t)(fiber->high - fiber->low) + page - 1) / page;
+    size_t resident = 0;
+
+    EXPECT(count <= sizeof(seen));
+    EXPECT(mincore(fiber->low, count * page, seen) == 0);
+    for (size_t i = 0; i < count; i++) {
+        resident += seen[i] & 1;
+    }
+    return resident;
+}
+
+static void test_only_touched_pages_cost(void **state)
+{
+    (void)state;
+    bench b;
+    tri_fiber *fiber = bench_init_one(&b, job_count);
+
+    EXPECT(resident_pages(fiber) == 1);
+    resume(&b, fiber);
+    EXPECT(resident_pages(fiber) <= 2);
+    b.job = job_dive;
+    resume(&b, fiber);
+    EXPECT(resident_pages(fiber) > 50);
+    bench_fini_one(&b, fiber);
+}
+
+static void job_contains(bench *b)
+{
+    int *heap = malloc(sizeof(*heap));
+    tri_fiber *self = b->running;
+
+    EXPECT(tri_fiber_contains(self, __builtin_frame_address(0)));
+    EXPECT(!tri_fiber_contains(self, b));
+    EXPECT(heap != NULL);
+    EXPECT(!tri_fiber_contains(self, heap));
+    free(heap);
+    b->steps++;
+}
+
+static void test_contains_only_its_own_stack(void **state)
+{
+    (void)state;
+    bench b;
+    tri_fiber *fiber = bench_init_one(&b, job_contains);
+
+    resume(&b, fiber);
+    EXPECT(b.steps == 1);
+    EXPECT(tri_fiber_contains(fiber, fiber->low));
+    EXPECT(tri_fiber_contains(fiber, fiber->high - 1));
+    EXPECT(!tri_fiber_contains(fiber, fiber->low - 1));
+    EXPECT(!tri_fiber_contains(fiber, fiber->high));
+    EXPECT(!tri_fiber_contains(fiber, __builtin_frame_address(0)));
+    EXPECT(!tri_fiber_contains(&b.thread, __builtin_frame_address(0)));
+    EXPECT(!tri_fiber_contains(&b.thread, NULL));
+    bench_fini_one(&b, fiber);
+}
+
+/* What the fault handler of the child compares with. */
+static char *guard_low;
+static char *guard_high;
+
+static void on_fault(int number, siginfo_t *info, void *context)
+{
+    char *at = info->si_addr;
+
+    (void)number;
+    (void)context;
+    _exit(at >= guard_low && at < guard_high ? 42 : 43);
+}
+
+__attribute__((noinline)) static uint64_t dive_for_ever(volatile char *above)
+{
+    volatile char frame[1024];
+
+    frame[0] = *above;
+    if (frame[0] == 0) {  // never so, but the compiler must not know
+        return 0;
+    }
+    uint64_t below = dive_for_ever(frame);
+    return below + (uint64_t)frame[0];
+}
+
+static void job_overflow(bench *b)
+{
+    char first = 1;
+
+    b->steps = dive_for_ever(&first);
+}
+
+static void run_overflow(void)
+{
+    static char handler_stack[64 * 1024];
+    struct sigaction action = {.sa_sigaction = on_fault,
+                               .sa_flags = SA_SIGINFO | SA_ONSTACK};
+    stack_t other = {.ss_sp = handler_stack, .ss_size = sizeof(handler_stack)};
+    bench b;
+
+    setrlimit(RLIMIT_CORE, &(struct rlimit){0});
+    sigaltstack(&other, NULL);
+    sigaction(SIGSEGV, &action, NULL);
+
+    tri_fiber *fiber = bench_init_one(&b, job_overflow);
+
+    guard_low = fiber->low - TRI_FIBER_GUARD_SIZE;
+    guard_high = fiber->low;
+    resume(&b, fiber);
+}
+
+/* An emulator that takes any advice without following it has no guards. */
+static bool has_guards(void)
+{
+    char *at = tri_pages_map(tri_page_size());
+    int rc = madvise(at, tri_page_size(), 12345);
+
+    tri_pages_unmap(at, tri_page_size());
+    return rc != 0;
+}
+
+static void test_overflow_hits_the_guard(void **state)
+{
+    (void)state;
+    if (!has_guards()) {
+        printf("no guards under this emulator\n");
+        return;
+    }
+    pid_t child = fork();
+
+    EXPECT(child >= 0);
+    if (child == 0) {
+        run_overflow();
+        _exit(1);
+    }
+    int status = 0;
+
+    EXPECT(waitpid(child, &status, 0) == child);
+    EXPECT(WIFEXITED(status) && WEXITSTATUS(status) == 42);
+}
+
+static _Unwind_Reason_Code count_frame(struct _Unwind_Context *context,
+                                       void *arg)
+{
+    uint64_t *count = arg;
+
+    (void)context;
+    (*count)++;
+    return *count < 100 ? _URC_NO_REASON : _URC_NORMAL_STOP;
+}
+
+/* With an arg: a code address lies where the base would have returned to. */
+static void job_unwind(bench *b)
+{
+    if (b->arg != NULL) {
+        b->running->sp = b->arg;
+    }
+    b->steps = 0;
+    EXPECT(_Unwind_Backtrace(count_frame, &b->steps) == _URC_END_OF_STACK);
+}
+
+static void test_unwinding_ends_at_the_base(void **state)
+{
+    (void)state;
+    bench b;
+    tri_fiber *fiber = bench_init_one(&b, job_unwind);
+
+    EXPECT(fiber->high == (char *)&fiber->sp);
+    resume(&b, fiber);
+    // The job, the loop, tri_fiber_main, the base; inlining may hide some.
+    EXPECT(b.steps >= 2 && b.steps <= 6);
+    uint64_t plain = b.steps;
+
+    b.arg = (char *)(uintptr_t)job_unwind + 1;
+    resume(&b, fiber);
+    EXPECT(b.steps == plain);
+    bench_fini_one(&b, fiber);
+}
+
+/* ---- pools ---- */
+
+static void test_limit_gives_null(void **state)
+{
+    (void)state;
+    bench b;
+    tri_fiber *taken[3];
+
+    bench_init(&b, job_count);
+    tri_fiber_pool_init(&b.pool, 0, 3, &b.live, bench_entry, &b);
+    take_all(&b.pool, taken, 3);
+    EXPECT(tri_fiber_take(&b.pool) == NULL);
+    EXPECT(b.live == 3);
+    tri_fiber_give(&b.pool, taken[2]);
+    taken[2] = tri_fiber_take(&b.pool);
+    EXPECT(taken[2] != NULL);
+    EXPECT(tri_fiber_take(&b.pool) == NULL);
+    give_all(&b.pool, taken, 3);
+    bench_fini(&b);
+}
+
+static void test_limit_is_shared_between_pools(void **state)
+{
+    (void)state;
+    bench b;
+    tri_fiber_pool other;
+    tri_fiber *taken[8];
+    const uint32_t max = TRI_COUNT_OF(taken);
+
+    bench_init(&b, job_count);
+    tri_fiber_pool_init(&b.pool, 0, max, &b.live, bench_entry, &b);
+    tri_fiber_pool_init(&other, 0, max, &b.live, bench_entry, &b);
+    take_all(&b.pool, taken, max);
+    EXPECT(tri_fiber_take(&other) == NULL);
+    give_all(&b.pool, taken, max);
+    // So near to the limit only the least is kept from the other pool.
+    EXPECT(b.live == TRI_FIBER_SPARE_MIN);
+    take_all(&other, taken, max - TRI_FIBER_SPARE_MIN);
+    EXPECT(tri_fiber_take(&other) == NULL);
+    give_all(&other, taken, max - TRI_FIBER_SPARE_MIN);
+    tri_fiber_pool_fini(&other);
+    bench_fini(&b);
+}
+
+static void test_refused_memory_gives_null(void **state)
+{
+    (void)state;
+    bench b;
+
+    bench_init(&b, job_count);
+    tri_fiber_pool_init(&b.pool, SIZE_MAX / 4, PLENTY, &b.live, bench_entry,
+                        &b);
+    EXPECT(tri_fiber_take(&b.pool) == NULL);
+    EXPECT(b.live == 0);
+    EXPECT(b.pool.taken_count == 0);
+    EXPECT(b.pool.mapped_count == 0);
+    bench_fini(&b);
+}
+
+static void job_three_steps(bench *b)
+{
+    b->steps = 1;
+    suspend(b);
+    b->steps = 2;
+    suspend(b);
+    b->steps = 3;
+}
+
+static void test_given_fiber_resumes_where_it_was(void **state)
+{
+    (void)state;
+    bench b;
+
+    bench_init(&b, job_three_steps);
+    tri_fiber *first = tri_fiber_take(&b.pool);
+
+    for (uint64_t round = 0; round < 9; round++) {
+        tri_fiber *fiber = round == 0 ? first : tri_fiber_take(&b.pool);
+
+        EXPECT(fiber == first && fiber != NULL);
+        EXPECT(fiber->next == NULL);
+        resume(&b, fiber);
+        EXPECT(b.steps == round % 3 + 1);
+        tri_fiber_give(&b.pool, fiber);
+    }
+    EXPECT(b.pool.mapped_count == 1);
+    bench_fini(&b);
+}
+
+static void test_cycles_map_nothing_new(void **state)
+{
+    (void)state;
+    bench b;
+
+    bench_init(&b, job_count);
+    for (int i = 0; i < 1000000; i++) {
+        tri_fiber *one = tri_fiber_take(&b.pool);
+        tri_fiber *two = tri_fiber_take(&b.pool);
+
+        TRI_CHECK(one != NULL && two != NULL);
+        if (i % 64 == 0) {
+            resume(&b, two);
+        }
+        tri_fiber_give(&b.pool, one);
+        tri_fiber_give(&b.pool, two);
+    }
+    EXPECT(b.steps == 1000000 / 64);
+    EXPECT(b.pool.mapped_count == 2);
+    EXPECT(b.live == 2);
+    bench_fini(&b);
+}
+
+static void test_spare_stacks_are_bounded(void **state)
+{
+    (void)state;
+    enum { MANY = 3 * TRI_FIBER_SPARE_MAX };
+    bench b;
+    tri_fiber *taken[MANY];
+
+    bench_init(&b, job_count);
+    for (int round = 0; round < 3; round++) {
+        take_all(&b.pool, taken, MANY);
+        for (int i = 0; i < MANY; i++) {
+            resume(&b, taken[i]);
+        }
+        EXPECT(b.live == MANY);
+        give_all(&b.pool, taken, MANY);
+        EXPECT(b.pool.spare_count == TRI_FIBER_SPARE_MAX);
+        EXPECT(b.live == TRI_FIBER_SPARE_MAX);
+    }
+    EXPECT(b.steps == 3 * MANY);
+    bench_fini(&b);
+}
+
+/*
+ * Suspended with an array that ASan surrounds with red zones: one of variable
+ * size, as those of fixed size are on the fake stack.
+ */
+static void job_leave_red_zones(bench *b)
+{
+    volatile size_t size = 300;
+    char array[size];
+
+    memset(array, 2, sizeof(array));
+    suspend(b);
+    b->steps += (uint64_t)array[size - 1];
+}
+
+static uint64_t address_space_pages(void)
+{
+    FILE *file = fopen("/proc/self/statm", "r");
+    unsigned long pages = 0;
+
+    EXPECT(file != NULL);
+    EXPECT(fscanf(file, "%lu", &pages) == 1);
+    fclose(file);
+    return pages;
+}
+
+static void test_unmapped_stacks_leave_nothing_behind(void **state)
+{
+    (void)state;
+    bench b;
+    size_t size = 0;
+    uint64_t before = 0;
+
+    for (int i = 0; i < 250; i++) {
+        if (i == 50) {  // what the libraries allocate once is there by now
+            before = address_space_pages();
+        }
+        tri_fiber *fiber = bench_init_one(&b, job_leave_red_zones);
+
+        size = TRI_FIBER_GUARD_SIZE + b.pool.stack_size;
+        resume(&b, fiber);
+        bench_fini_one(&b, fiber);
+    }
+    // 200 stacks are 64 MB, and ASan's fake ones would be much more.
+    EXPECT((address_space_pages() - before) * tri_page_size() < 32 << 20);
+
+    // Most likely the same place again.
+    char *at = tri_pages_map(size);
+
+    EXPECT(at != NULL);
+    for (size_t i = 0; i < size; i++) {
+        at[i] = 1;
+    }
+    tri_pages_unmap(at, size);
+}
+
+/* ---- threads ---- */
+
+static void *run_thread(void *arg)
+{
+    _Atomic(uint32_t) *live = arg;
+    bench b;
+    tri_fiber *taken[16];
+
+    bench_init(&b, job_count);
+    tri_fiber_pool_init(&b.pool, 0, PLENTY, live, bench_entry, &b);
+    for (int round = 0; round < 200; round++) {
+        take_all(&b.pool, taken, 16);
+        for (int i = 0; i < 100; i++) {
+            resume(&b, taken[i % 16]);
+        }
+        give_all(&b.pool, taken, 16);
+        if (round % 50 == 0) {  // to begin with new stacks
+            tri_fiber_pool_fini(&b.pool);
+        }
+    }
+    tri_fiber_pool_fini(&b.pool);
+    tri_fiber_thread_fini(&b.thread);
+    return b.steps == 200 * 100 ? arg : NULL;
+}
+
+static void test_threads_switch_at_once(void **state)
+{
+    (void)state;
+    _Atomic(uint32_t) live = 0;
+    pthread_t threads[4];
+    void *result;
+
+    for (size_t i = 0; i < TRI_COUNT_OF(threads); i++) {
+        EXPECT(pthread_create(&threads[i], NULL, run_thread, &live) == 0);
+    }
+    for (size_t i = 0; i < TRI_COUNT_OF(threads); i++) {
+        EXPECT(pthread_join(threads[i], &result) == 0);
+        EXPECT(result == &live);
+    }
+    EXPECT(live == 0);
+}
+
+static void test_thread_fiber_can_be_made_again(void **state)
+{
+    (void)state;
+    bench b;
+    tri_fiber *fiber = bench_init_one(&b, job_count);
+
+    for (uint64_t i = 1; i <= 3; i++) {
+        resume(&b, fiber);
+        EXPECT(b.steps == i);
+        tri_fiber_thread_fini(&b.thread);
+        tri_fiber_thread_init(&b.thread);
+    }
+    bench_fini_one(&b, fiber);
+}
+
+/* ---- jumps ---- */
+
+__attribute__((noinline)) static void fall(tri_jump_buf *buf, uint64_t depth)
+{
+    volatile char frame[128];
+
+    frame[0] = (char)depth;
+    frame[127] = frame[0];
+    if (depth > 0) {
+        fall(buf, depth - 1);
+        frame[1] = frame[0];
+    } else if (frame[127] == 0) {  // always so
+        tri_jump_go(buf);
+    }
+}
+
+__attribute__((noinline)) static void handle(tri_jump_buf *buf, uint64_t n)
+{
+    if (n % 2 == 0) {
+        fall(buf, n % 7);
+    }
+}
+
+/* A worker's loop in small: set once, then handlers, half of which panic. */
+__attribute__((noinline)) static uint64_t loop_of_jumps(bench *b,
+                                                        uint64_t rounds)
+{
+    tri_jump_buf buf;
+    volatile uint64_t n = 0;
+    volatile uint64_t caught = 0;
+    volatile uint64_t seed = rounds;
+    const uint64_t one = seed, two = seed, three = seed;  // in registers
+
+    if (tri_jump_set(&buf)) {
+        caught++;
+        EXPECT(b == NULL || b->running->user == &b->running);
+    }
+    while (n < rounds) {
+        n++;
+        if (b != NULL && n % 3 == 0) {
+            suspend(b);
+        }
+        handle(&buf, n);
+    }
+    EXPECT(one == seed && two == seed && three == seed);
+    return caught;
+}
+
+static void test_jumps_on_a_thread_stack(void **state)
+{
+    (void)state;
+    EXPECT(loop_of_jumps(NULL, 20000) == 10000);
+    EXPECT(loop_of_jumps(NULL, 1) == 0);
+}
+
+static void job_jump(bench *b)
+{
+    uint64_t caught = loop_of_jumps(b, JUMP_ROUNDS);
+
+    b->steps += caught;
+}
+
+static void test_jumps_on_fibers_do_not_mix(void **state)
+{
+    (void)state;
+    bench b;
+    tri_fiber *taken[3];
+
+    bench_init(&b, job_jump);
+    take_all(&b.pool, taken, 3);
+    for (int i = 0; i < 3; i++) {
+        taken[i]->user = &b.running;
+    }
+    // One suspension for every third round, and the one at the end.
+    for (int turn = 0; turn < JUMP_ROUNDS / 3 + 1; turn++) {
+        for (int i = 0; i < 3; i++) {
+            resume(&b, taken[i]);
+        }
+    }
+    EXPECT(b.steps == 3 * (JUMP_ROUNDS / 2));
+    give_all(&b.pool, taken, 3);
+    bench_fini(&b);
+}
+
+int main(void)
+{
+    const bare_test tests[] = {
+        TEST(test_values_survive_switches),
+        TEST(test_fibers_switch_to_each_other),
+        TEST(test_stack_is_aligned),
+        TEST(test_recursion_uses_the_whole_stack),
+        TEST(test_only_touched_pages_cost),
+        TEST(test_contains_only_its_own_stack),
+        TEST(test_overflow_hits_the_guard),
+        TEST(test_unwinding_ends_at_the_base),
+        TEST(test_limit_gives_null),
+        TEST(test_limit_is_shared_between_pools),
+        TEST(test_refused_memory_gives_null),
+        TEST(test_given_fiber_resumes_where_it_was),
+        TEST(test_cycles_map_nothing_new),
+        TEST(test_spare_stacks_are_bounded),
+        TEST(test_unmapped_stacks_leave_nothing_behind),
+        TEST(test_threads_switch_at_once),
+        TEST(test_thread_fiber_can_be_made_again),
+        TEST(test_jumps_on_a_thread_stack),
+        TEST(test_jumps_on_fibers_do_not_mix),
+    };
+
+    return run_all(tests, TRI_COUNT_OF(tests));
+}
