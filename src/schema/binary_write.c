@@ -51,6 +51,10 @@ static void put_head(writer *out, unsigned wire, uint64_t argument)
 {
     uint8_t head[TRI_HEAD_MAX];
 
+    if (out->end - out->at >= TRI_HEAD_MAX) {
+        out->at = write_head(out->at, wire, argument);
+        return;
+    }
     put(out, head, (size_t)(write_head(head, wire, argument) - head));
 }
 

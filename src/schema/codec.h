@@ -110,107 +110,93 @@ tr_err tri_decoding_alloc(tri_decoding *run, void **out, size_t count,
 tr_err tri_decoding_blob(tri_decoding *run, tr_blob *out, size_t size,
                          void **bytes);
 
-/* ---- numbers of any width ---- */
+/* ---- numbers of any width, the widest first: most are ---- */
 
 static inline int64_t tri_load_int(const void *at, size_t size)
 {
-    switch (size) {
-    case 1: {
-        int8_t v;
-        memcpy(&v, at, 1);
-        return v;
-    }
-    case 2: {
-        int16_t v;
-        memcpy(&v, at, 2);
-        return v;
-    }
-    case 4: {
-        int32_t v;
-        memcpy(&v, at, 4);
-        return v;
-    }
-    default: {
+    if (TRI_LIKELY(size == sizeof(int64_t))) {
         int64_t v;
-        memcpy(&v, at, 8);
+        memcpy(&v, at, sizeof(v));
         return v;
     }
+    if (size == sizeof(int32_t)) {
+        int32_t v;
+        memcpy(&v, at, sizeof(v));
+        return v;
     }
+    if (size == sizeof(int16_t)) {
+        int16_t v;
+        memcpy(&v, at, sizeof(v));
+        return v;
+    }
+    int8_t v;
+    memcpy(&v, at, sizeof(v));
+    return v;
 }
 
 static inline uint64_t tri_load_uint(const void *at, size_t size)
 {
-    switch (size) {
-    case 1: {
-        uint8_t v;
-        memcpy(&v, at, 1);
-        return v;
-    }
-    case 2: {
-        uint16_t v;
-        memcpy(&v, at, 2);
-        return v;
-    }
-    case 4: {
-        uint32_t v;
-        memcpy(&v, at, 4);
-        return v;
-    }
-    default: {
+    if (TRI_LIKELY(size == sizeof(uint64_t))) {
         uint64_t v;
-        memcpy(&v, at, 8);
+        memcpy(&v, at, sizeof(v));
         return v;
     }
+    if (size == sizeof(uint32_t)) {
+        uint32_t v;
+        memcpy(&v, at, sizeof(v));
+        return v;
     }
+    if (size == sizeof(uint16_t)) {
+        uint16_t v;
+        memcpy(&v, at, sizeof(v));
+        return v;
+    }
+    uint8_t v;
+    memcpy(&v, at, sizeof(v));
+    return v;
 }
 
 /* False when the number does not fit; what is stored then means nothing. */
 static inline bool tri_store_int(void *at, size_t size, int64_t value)
 {
-    switch (size) {
-    case 1: {
-        int8_t v = (int8_t)value;
-        memcpy(at, &v, 1);
-        return v == value;
-    }
-    case 2: {
-        int16_t v = (int16_t)value;
-        memcpy(at, &v, 2);
-        return v == value;
-    }
-    case 4: {
-        int32_t v = (int32_t)value;
-        memcpy(at, &v, 4);
-        return v == value;
-    }
-    default:
-        memcpy(at, &value, 8);
+    if (TRI_LIKELY(size == sizeof(value))) {
+        memcpy(at, &value, sizeof(value));
         return true;
     }
+    if (size == sizeof(int32_t)) {
+        int32_t v = (int32_t)value;
+        memcpy(at, &v, sizeof(v));
+        return v == value;
+    }
+    if (size == sizeof(int16_t)) {
+        int16_t v = (int16_t)value;
+        memcpy(at, &v, sizeof(v));
+        return v == value;
+    }
+    int8_t v = (int8_t)value;
+    memcpy(at, &v, sizeof(v));
+    return v == value;
 }
 
 static inline bool tri_store_uint(void *at, size_t size, uint64_t value)
 {
-    switch (size) {
-    case 1: {
-        uint8_t v = (uint8_t)value;
-        memcpy(at, &v, 1);
-        return v == value;
-    }
-    case 2: {
-        uint16_t v = (uint16_t)value;
-        memcpy(at, &v, 2);
-        return v == value;
-    }
-    case 4: {
-        uint32_t v = (uint32_t)value;
-        memcpy(at, &v, 4);
-        return v == value;
-    }
-    default:
-        memcpy(at, &value, 8);
+    if (TRI_LIKELY(size == sizeof(value))) {
+        memcpy(at, &value, sizeof(value));
         return true;
     }
+    if (size == sizeof(uint32_t)) {
+        uint32_t v = (uint32_t)value;
+        memcpy(at, &v, sizeof(v));
+        return v == value;
+    }
+    if (size == sizeof(uint16_t)) {
+        uint16_t v = (uint16_t)value;
+        memcpy(at, &v, sizeof(v));
+        return v == value;
+    }
+    uint8_t v = (uint8_t)value;
+    memcpy(at, &v, sizeof(v));
+    return v == value;
 }
 
 static inline double tri_load_float(const void *at, size_t size)
