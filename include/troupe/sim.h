@@ -15,13 +15,25 @@
 
 #include <troupe/base.h>
 
-typedef struct tr_faults {  // probabilities per step, 0.0 to 1.0
+/*
+ * What goes wrong: probabilities from 0.0 to 1.0, each for one occasion (a
+ * message, a file operation, a step of the world). What the disk forgets in a
+ * crash is no fault to switch on: whatever was not synced may be lost, whole
+ * or in sectors, whenever a node is killed.
+ */
+typedef struct tr_faults {
     size_t size;
-    double drop, delay, reorder, bit_flip;      // network
-    double partition, half_open;
-    double disk_error, torn_write, lost_write;  // disk
-    double node_kill, node_pause, clock_skew;   // process
-    tr_nanos delay_max, pause_max;
+    double drop, delay, reorder, bit_flip;      // a message between nodes
+    double partition, half_open;                // per step: links go
+    double disk_error, torn_write, lost_write;  // a file operation
+    double node_kill, node_pause, clock_skew;   // per step
+    tr_nanos delay_max, pause_max;              // default 1 s, 10 s
+    double duplicate;                           // a message comes twice
+    double slow_link, clog;                     // per step: late, held back
+    double disk_full, disk_slow;                // a file operation
+    double misdirected_write, disk_bit_flip;    // elsewhere; on a read
+    double sync_lie;                            // a sync that does nothing
+    double early_wake;                          // a wait returns for nothing
 } tr_faults;
 
 /*
@@ -40,8 +52,20 @@ typedef struct tr_sim_options {
     tr_err (*invariant)(tr_sim *sim, void *user);  // after every step
     tr_err (*at_end)(tr_sim *sim, void *user);     // faults off, world quiet
     void *user;
-    tr_nanos limit;  // virtual; default 1 h
+    tr_nanos limit;       // virtual; default 1 h
+    tr_nanos step_cost;   // mean, virtual; default 1 us, < 0: none
+    tr_nanos quiet_time;  // before at_end; default 60 s
 } tr_sim_options;
+
+/* One line of a trace, in columns, without newline; borrowed. */
+typedef void (*tr_sim_trace_fn)(void *user, const char *line);
+
+/* A fault class or a buggify site: how often it could, and did, strike. */
+typedef struct tr_sim_count {
+    const char *name;  // lives as long as the world
+    uint64_t reached;
+    uint64_t fired;
+} tr_sim_count;
 
 TR_BEGIN_DECLS
 
@@ -56,10 +80,43 @@ TR_API TR_NODISCARD tr_err tr_sim_new(tr_sim **out, uint64_t seed);
 TR_API void tr_sim_free(tr_sim *sim);
 /* For tr_system_options.world; borrowed, lives as long as sim. */
 TR_API const void *tr_sim_world(tr_sim *sim);
-/* Runs the world until span of its time has passed. */
+/*
+ * Runs the world until span of its time has passed, and all that is due then;
+ * in a thread of the world (a workload) it is a sleep. Not from a handler.
+ */
 TR_API void tr_sim_advance(tr_sim *sim, tr_nanos span);
 TR_API tr_system *tr_sim_node(tr_sim *sim, uint32_t index);  // NULL when down
+/* A number below `below`, which is not 0. */
 TR_API uint64_t tr_sim_random(tr_sim *sim, uint64_t below);
+/* The world's clock; that of a node may go wrong, this one does not. */
+TR_API tr_nanos tr_sim_now(const tr_sim *sim);
+
+/*
+ * In a run of tr_sim_run: the node loses its process at the next step, and
+ * comes up again after `down` (0: at once; TR_FOREVER: when the faults end).
+ * Its systems, threads and unsynced writes are gone. A node that is down
+ * already stays so.
+ */
+TR_API void tr_sim_kill(tr_sim *sim, uint32_t index, tr_nanos down);
+/* The node stands still for span: a long collection, a swapped-out page. */
+TR_API void tr_sim_pause(tr_sim *sim, uint32_t index, tr_nanos span);
+
+/* Steps so far, and a hash over all of them: equal in every replay. */
+TR_API uint64_t tr_sim_steps(const tr_sim *sim);
+TR_API uint64_t tr_sim_trace_hash(const tr_sim *sim);
+/*
+ * Hands each step to fn as a line: number, time in seconds, what, who, which,
+ * text. NULL ends it.
+ */
+TR_API void tr_sim_on_trace(tr_sim *sim, tr_sim_trace_fn fn, void *user);
+/*
+ * Stores up to max counters of the fault classes, or of the sites that
+ * tr_buggify was called from, and returns how many there are.
+ */
+TR_API uint32_t tr_sim_faults(const tr_sim *sim, tr_sim_count *out,
+                              uint32_t max);
+TR_API uint32_t tr_sim_sites(const tr_sim *sim, tr_sim_count *out,
+                             uint32_t max);
 /* Ends the run as failed, with a text; returns an error to return. */
 TR_API tr_err tr_sim_fail(tr_sim *sim, const char *site, const char *format,
                           ...) TR_PRINTF(3, 4);
@@ -71,7 +128,7 @@ TR_END_DECLS
 #ifndef __cplusplus
 
 #define tr_sim_fail(sim, ...) (tr_sim_fail)((sim), TR_HERE, __VA_ARGS__)
-#define TR_BUGGIFY(from, p) __extension__(tr_buggify)((from), (p), TR_HERE)
+#define TR_BUGGIFY(from, p)   __extension__(tr_buggify)((from), (p), TR_HERE)
 
 #endif /* !__cplusplus */
 #endif

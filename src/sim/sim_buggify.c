@@ -1,0 +1,96 @@
+/*
+ * sim_buggify.c - places in the code where a simulation may do the unlikely.
+ *
+ * A site is known by its text (file:line) from the first time it is reached.
+ * Sites are listed in the order they were reached, which the seed decides.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim/sim.h"
+
+struct tri_sim_site {
+    tri_sim_site *next;
+    tri_sim_counter count;
+    char name[];
+};
+
+static bool same_site(const void *value, const void *key, size_t size)
+{
+    const tri_sim_site *site = value;
+
+    return strlen(site->name) == size && memcmp(site->name, key, size) == 0;
+}
+
+static tri_sim_site *site_add(tr_sim *sim, const char *name, size_t size)
+{
+    tri_sim_site *site = calloc(1, sizeof(*site) + size + 1);
+
+    if (site == NULL) {
+        return NULL;
+    }
+    memcpy(site->name, name, size);
+    if (tri_map_put_bytes(&sim->sites, site->name, size, site) != TR_OK) {
+        free(site);
+        return NULL;
+    }
+    if (sim->site_last == NULL) {
+        sim->site_first = site;
+    } else {
+        sim->site_last->next = site;
+    }
+    sim->site_last = site;
+    return site;
+}
+
+bool tri_sim_buggify(tr_sim *sim, double p, const char *name)
+{
+    size_t size = strlen(name);
+
+    if (sim->sites.same == NULL) {
+        tri_map_init(&sim->sites, same_site, NULL);
+    }
+    tri_sim_site *site = tri_map_get_bytes(&sim->sites, name, size);
+    if (site == NULL) {
+        site = site_add(sim, name, size);
+    }
+    if (site == NULL) {
+        return false;
+    }
+    site->count.reached++;
+    if (sim->calm ||
+        !tri_rand_chance(tri_sim_rand(sim, TRI_STREAM_BUGGIFY), p)) {
+        return false;
+    }
+    site->count.fired++;
+    tri_sim_note(sim, TRI_KIND_FAULT, TRI_SIM_NOBODY, TRI_FAULT_COUNT, name);
+    return true;
+}
+
+uint32_t tr_sim_sites(const tr_sim *sim, tr_sim_count *out, uint32_t max)
+{
+    uint32_t count = 0;
+
+    for (const tri_sim_site *site = sim->site_first; site != NULL;
+         site = site->next, count++) {
+        if (count < max) {
+            out[count] = (tr_sim_count){.name = site->name,
+                                        .reached = site->count.reached,
+                                        .fired = site->count.fired};
+        }
+    }
+    return count;
+}
+
+void tri_sim_sites_free(tr_sim *sim)
+{
+    while (sim->site_first != NULL) {
+        tri_sim_site *site = sim->site_first;
+        sim->site_first = site->next;
+        free(site);
+    }
+    sim->site_last = NULL;
+    if (sim->sites.same != NULL) {
+        tri_map_fini(&sim->sites);
+    }
+}

@@ -1,0 +1,899 @@
+/*
+ * world_sim.c - a world in one thread, on virtual time, decided by a seed.
+ *
+ * The stack that calls into the world from outside (main) runs it: whenever
+ * main waits, it takes steps until what it waits for has come. A step runs one
+ * activation of one system, or lets one thread go on until it waits again.
+ * Which one is drawn from all that could. If none could, the clock moves to
+ * the next time at which something will be due. A handler takes no time,
+ * unless step_cost says so.
+ *
+ * Invariant: at each moment exactly one of these runs: main's stack
+ * (running NULL, not stepping), a system on behalf of it (stepping), a thread
+ * (running). Systems are stepped on main's stack only, and only main switches
+ * to threads, so every switch is balanced. A thread is in `ready` exactly
+ * while READY, in `parked` exactly while PARKED. The clock never falls.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim/sim.h"
+#include "sim/sim_disk.h"
+
+#define MILLION INT64_C(1000000)
+
+struct tri_poller {
+    tri_sim_node *node;
+    _Atomic(uint32_t) woken;
+};
+
+tr_sim *tri_sim_of(const tri_world *world)
+{
+    if (world == NULL || world->ops != &tri_sim_ops) {
+        return NULL;
+    }
+    TRI_CHECK(world->magic == TRI_WORLD_MAGIC);
+    return tri_container_of(world, const tri_sim_node, world)->sim;
+}
+
+tri_sim_node *tri_sim_node_of(tri_world *world)
+{
+    TRI_CHECK(world->ops == &tri_sim_ops);
+    return tri_container_of(world, tri_sim_node, world);
+}
+
+/* ---- clocks ---- */
+
+/* d + d * ppm / million, without overflow; never falls as d grows. */
+static tr_nanos stretch(tr_nanos d, int32_t ppm)
+{
+    return d + d / MILLION * ppm + d % MILLION * ppm / MILLION;
+}
+
+tr_nanos tri_sim_local(const tri_sim_node *node)
+{
+    tr_nanos passed = node->sim->now - node->world_base;
+
+    TRI_CHECK(passed >= 0);
+    return node->local_base + stretch(passed, node->rate_ppm);
+}
+
+tr_nanos tri_sim_when(const tri_sim_node *node, tr_nanos local)
+{
+    tr_nanos wanted = local - node->local_base;
+    tr_nanos rate = MILLION + node->rate_ppm;
+
+    if (local == TR_FOREVER) {
+        return TR_FOREVER;
+    }
+    if (wanted <= 0) {
+        return node->world_base;
+    }
+    if (wanted >= TR_FOREVER / 4) {
+        return TR_FOREVER / 2;  // centuries; slow clocks must not overflow
+    }
+    if (node->rate_ppm == 0) {
+        return node->world_base + wanted;
+    }
+    // The rounding of two divisions: off by a few at most.
+    tr_nanos d = wanted / rate * MILLION + wanted % rate * MILLION / rate;
+    while (stretch(d, node->rate_ppm) < wanted) {
+        d++;
+    }
+    while (d > 0 && stretch(d - 1, node->rate_ppm) >= wanted) {
+        d--;
+    }
+    return node->world_base + d;
+}
+
+void tri_sim_set_rate(tri_sim_node *node, int32_t rate_ppm)
+{
+    TRI_CHECK(rate_ppm >= -TRI_SIM_RATE_MAX);
+    TRI_CHECK(rate_ppm <= TRI_SIM_RATE_MAX);
+    node->local_base = tri_sim_local(node);
+    node->world_base = node->sim->now;
+    node->rate_ppm = rate_ppm;
+    node->sim->due_known = false;
+}
+
+static tr_nanos later(tr_nanos at, tr_nanos span)
+{
+    if (span <= 0) {
+        return at;
+    }
+    return span > TR_FOREVER - at ? TR_FOREVER : at + span;
+}
+
+static void set_clock(tr_sim *sim, tr_nanos now)
+{
+    TRI_CHECK(now >= sim->now);
+    if (now > sim->now) {
+        sim->now = now;
+        sim->still = 0;
+        sim->due_known = false;
+    }
+}
+
+static tr_nanos sim_mono(tri_world *world)
+{
+    return tri_sim_local(tri_sim_node_of(world));
+}
+
+static tr_nanos sim_wall(tri_world *world)
+{
+    tri_sim_node *node = tri_sim_node_of(world);
+
+    return TRI_SIM_EPOCH + tri_sim_local(node) + node->wall_skew;
+}
+
+static uint64_t sim_random(tri_world *world)
+{
+    return tri_rand_next(tri_sim_rand(tri_sim_of(world), TRI_STREAM_PROGRAM));
+}
+
+static uint32_t sim_cpus(tri_world *world)
+{
+    (void)world;
+    return 1;
+}
+
+/* ---- events ---- */
+
+void tri_sim_event_arm(tr_sim *sim, tri_sim_event *event, tr_nanos span)
+{
+    TRI_CHECK(event->fn != NULL);
+    tri_wheel_arm(&sim->wheel, &event->timer, later(sim->now, span), 0);
+    if (span <= 0) {
+        sim->due_known = false;
+    }
+}
+
+void tri_sim_event_cancel(tr_sim *sim, tri_sim_event *event)
+{
+    tri_wheel_cancel(&sim->wheel, &event->timer);
+}
+
+/* ---- threads ---- */
+
+static void make_ready(tr_sim *sim, tri_thread *thread)
+{
+    thread->state = TRI_THREAD_READY;
+    tri_list_push_back(&sim->ready, &thread->queue);
+}
+
+static void unpark(tr_sim *sim, tri_thread *thread, bool timed_out)
+{
+    TRI_CHECK(thread->state == TRI_THREAD_PARKED);
+    tri_list_remove(&thread->queue);
+    tri_sim_event_cancel(sim, &thread->deadline);
+    thread->word = NULL;
+    thread->timed_out = timed_out;
+    make_ready(sim, thread);
+}
+
+static void deadline_is_over(tr_sim *sim, tri_sim_event *event)
+{
+    unpark(sim, tri_container_of(event, tri_thread, deadline), true);
+}
+
+static void run_function(tr_sim *sim)
+{
+    tri_thread *thread = sim->running;
+
+    // A killed thread jumps back to here, past whatever it was doing.
+    if (!tri_jump_set(&thread->jump)) {
+        thread->fn(thread->arg);
+    }
+}
+
+/* The entry of every fiber: one thread after another. */
+static void thread_loop(void *arg)
+{
+    tr_sim *sim = arg;
+
+    for (;;) {
+        run_function(sim);
+        sim->running->state = TRI_THREAD_DONE;
+        tri_fiber_switch(sim->running->fiber, &sim->main);
+    }
+}
+
+/* Leaves the running thread; returns when it is switched to again. */
+static void leave_thread(tr_sim *sim)
+{
+    tri_thread *thread = sim->running;
+
+    tri_fiber_switch(thread->fiber, &sim->main);
+    TRI_CHECK(sim->running == thread);
+    if (thread->killed) {
+        tri_jump_go(&thread->jump);
+    }
+}
+
+static void wake_all(tr_sim *sim, _Atomic(uint32_t) *word)
+{
+    tri_sim_ops.wake(&sim->outside.world, word, UINT32_MAX);
+}
+
+static void thread_ended(tr_sim *sim, tri_thread *thread)
+{
+    if (thread->fiber != NULL) {
+        tri_fiber_give(&sim->fibers, thread->fiber);
+        thread->fiber = NULL;
+    }
+    sim->thread_count--;
+    // Relaxed: the world is one thread.
+    atomic_store_explicit(&thread->done, 1, memory_order_relaxed);
+    wake_all(sim, &thread->done);
+}
+
+/* Lets a thread that is in no queue go on until it waits or ends. */
+static void enter_thread(tr_sim *sim, tri_thread *thread)
+{
+    TRI_CHECK(sim->running == NULL);
+    TRI_CHECK(!sim->stepping);
+    thread->state = TRI_THREAD_RUNNING;
+    thread->begun = true;
+    sim->running = thread;
+    tri_fiber_thread_init(&sim->main);
+    tri_fiber_switch(&sim->main, thread->fiber);
+    tri_fiber_thread_fini(&sim->main);
+    sim->running = NULL;
+    TRI_CHECK(thread->state != TRI_THREAD_RUNNING);
+    if (thread->state == TRI_THREAD_DONE) {
+        thread_ended(sim, thread);
+    }
+}
+
+static tr_err sim_thread_start(tri_world *world, tri_thread **out,
+                               const char *name, void (*fn)(void *arg),
+                               void *arg)
+{
+    tri_sim_node *node = tri_sim_node_of(world);
+    tr_sim *sim = node->sim;
+
+    TRI_CHECK(out != NULL);
+    TRI_CHECK(fn != NULL);
+    *out = NULL;
+    if (sim->thread_count == TRI_SIM_THREADS_MAX) {
+        return TR_ELIMIT;
+    }
+    tri_thread *thread = calloc(1, sizeof(*thread));
+    if (thread == NULL) {
+        return TR_ENOMEM;
+    }
+    thread->fiber = tri_fiber_take(&sim->fibers);
+    if (thread->fiber == NULL) {
+        free(thread);
+        return TR_ENOMEM;
+    }
+    thread->node = node;
+    thread->id = sim->thread_next++;
+    thread->deadline.fn = deadline_is_over;
+    thread->fn = fn;
+    thread->arg = arg;
+    strncpy(thread->name, name, sizeof(thread->name) - 1);
+    sim->thread_count++;
+    tri_list_push_back(&sim->threads, &thread->all);
+    make_ready(sim, thread);
+    *out = thread;
+    return TR_OK;
+}
+
+static bool is_done(tri_thread *thread)
+{
+    // Relaxed: the world is one thread.
+    return atomic_load_explicit(&thread->done, memory_order_relaxed) != 0;
+}
+
+static void thread_free(tri_thread *thread)
+{
+    tri_list_remove(&thread->all);
+    free(thread);
+}
+
+static void sim_thread_join(tri_world *world, tri_thread *thread)
+{
+    while (!is_done(thread)) {
+        (void)tri_sim_ops.park(world, &thread->done, 0, TR_FOREVER);
+    }
+    thread_free(thread);
+}
+
+static void kill_thread(tr_sim *sim, tri_thread *thread)
+{
+    TRI_CHECK(thread->state != TRI_THREAD_RUNNING);
+    tri_list_remove(&thread->queue);
+    tri_sim_event_cancel(sim, &thread->deadline);
+    thread->word = NULL;
+    thread->killed = true;
+    if (thread->begun) {
+        enter_thread(sim, thread);  // it jumps out of what it was doing
+    } else {
+        thread->state = TRI_THREAD_DONE;
+        thread_ended(sim, thread);
+    }
+}
+
+void tri_sim_kill_threads(tri_sim_node *node)
+{
+    tr_sim *sim = node->sim;
+    tri_link *link = sim->threads.head.next;
+
+    while (link != &sim->threads.head) {
+        tri_thread *thread = tri_container_of(link, tri_thread, all);
+        link = link->next;
+        if (thread->node == node && thread->state != TRI_THREAD_DONE) {
+            kill_thread(sim, thread);
+        }
+    }
+}
+
+/* ---- waiting ---- */
+
+static void fail_deadlock(tr_sim *sim, const char *what)
+{
+    char line[TRI_SIM_LINE_MAX];
+
+    snprintf(line, sizeof(line),
+             "%s, and nothing can happen any more (seed %" PRIu64
+             ", step %" PRIu64 ", %u systems, %u threads)",
+             what, sim->seed, sim->steps, sim->system_count, sim->thread_count);
+    tr_abort("sim", line);
+}
+
+static bool is_word(const _Atomic(uint32_t) *word, uint32_t expected)
+{
+    // Acquire: as in the real world; here it costs nothing.
+    return atomic_load_explicit(word, memory_order_acquire) == expected;
+}
+
+static bool thread_park(tr_sim *sim, tri_sim_node *node,
+                        _Atomic(uint32_t) *word, tr_nanos timeout)
+{
+    tri_thread *thread = sim->running;
+
+    if (timeout <= 0 ||
+        tri_sim_strikes(sim, TRI_FAULT_early_wake, node->index)) {
+        // Somebody else may go first.
+        make_ready(sim, thread);
+        leave_thread(sim);
+        return timeout > 0;
+    }
+    thread->state = TRI_THREAD_PARKED;
+    thread->word = word;
+    tri_list_push_back(&sim->parked, &thread->queue);
+    if (timeout != TR_FOREVER) {
+        tr_nanos due = tri_sim_when(node, later(tri_sim_local(node), timeout));
+        tri_sim_event_arm(sim, &thread->deadline, due - sim->now);
+    }
+    leave_thread(sim);
+    return !thread->timed_out;
+}
+
+/* Main waits: the world runs until it need not. */
+static bool main_park(tr_sim *sim, tri_sim_node *node, _Atomic(uint32_t) *word,
+                      uint32_t expected, tr_nanos timeout)
+{
+    tr_nanos due = TR_FOREVER;
+    _Atomic(uint32_t) *outer = sim->main_word;
+
+    if (timeout != TR_FOREVER) {
+        due = tri_sim_when(node, later(tri_sim_local(node), timeout));
+    }
+    sim->main_word = word;
+    sim->main_woken = false;
+    bool more = true;
+    while (more && is_word(word, expected) && !sim->main_woken) {
+        // At `due`, what goes on at this instant still ends; but a program
+        // that never rests must not hold us.
+        more = sim->now < due || (sim->now == due && tri_sim_is_busy(sim));
+        if (more) {
+            more = tri_sim_step(sim, due);
+        }
+    }
+    bool woken = sim->main_woken || !is_word(word, expected);
+    if (!woken && due == TR_FOREVER) {
+        fail_deadlock(sim, "main waits for ever");
+    }
+    sim->main_word = outer;
+    // Whoever waits below us looks at its word again.
+    sim->main_woken = outer != NULL;
+    return woken;
+}
+
+static bool sim_park(tri_world *world, _Atomic(uint32_t) *word,
+                     uint32_t expected, tr_nanos timeout)
+{
+    tri_sim_node *node = tri_sim_node_of(world);
+    tr_sim *sim = node->sim;
+
+    if (!is_word(word, expected)) {
+        return true;
+    }
+    if (sim->running != NULL) {
+        return thread_park(sim, node, word, timeout);
+    }
+    if (sim->stepping) {
+        tr_abort("sim", "a handler blocks the thread that runs the world");
+    }
+    return main_park(sim, node, word, expected, timeout);
+}
+
+static uint32_t waiters_of(tr_sim *sim, const _Atomic(uint32_t) *word)
+{
+    uint32_t count = 0;
+
+    for (tri_link *it = sim->parked.head.next; it != &sim->parked.head;
+         it = it->next) {
+        count += tri_container_of(it, tri_thread, queue)->word == word;
+    }
+    return count;
+}
+
+static tri_thread *waiter_at(tr_sim *sim, const _Atomic(uint32_t) *word,
+                             uint64_t index)
+{
+    for (tri_link *it = sim->parked.head.next; it != &sim->parked.head;
+         it = it->next) {
+        tri_thread *thread = tri_container_of(it, tri_thread, queue);
+        if (thread->word == word && index-- == 0) {
+            return thread;
+        }
+    }
+    tr_abort("sim", "no such waiter");
+}
+
+/* Whom a wake finds first is not promised, so the seed decides. */
+static void sim_wake(tri_world *world, _Atomic(uint32_t) *word, uint32_t count)
+{
+    tr_sim *sim = tri_sim_of(world);
+    uint32_t waiting = waiters_of(sim, word);
+
+    while (waiting > 0 && count > 0) {
+        uint64_t index = 0;
+        if (waiting > count) {
+            index =
+                tri_rand_below(tri_sim_rand(sim, TRI_STREAM_SCHEDULE), waiting);
+        }
+        unpark(sim, waiter_at(sim, word, index), false);
+        waiting--;
+        count--;
+    }
+    if (sim->main_word == word && count > 0) {
+        sim->main_woken = true;
+    }
+}
+
+static void sim_yield(tri_world *world)
+{
+    tr_sim *sim = tri_sim_of(world);
+
+    if (sim->running != NULL) {
+        make_ready(sim, sim->running);
+        leave_thread(sim);
+    } else if (!sim->stepping && tri_sim_is_busy(sim)) {
+        (void)tri_sim_step(sim, sim->now);
+    }
+}
+
+bool tri_sim_sleep(tr_sim *sim, tr_nanos span)
+{
+    tri_thread *thread = sim->running;
+
+    if (thread == NULL) {
+        return false;
+    }
+    tr_nanos until = later(sim->now, span);
+    do {
+        (void)sim_park(&sim->outside.world, &thread->sleep, 0,
+                       until - sim->now);
+    } while (sim->now < until);
+    return true;
+}
+
+/* ---- systems ---- */
+
+static void sim_attach(tri_world *world, tri_driven *driven)
+{
+    tri_sim_node *node = tri_sim_node_of(world);
+    tr_sim *sim = node->sim;
+
+    if (sim->system_count == TRI_SIM_SYSTEMS_MAX) {
+        tr_abort("sim", "too many systems in one simulated world");
+    }
+    driven->world_data = node;
+    sim->systems[sim->system_count++] = (tri_sim_attached){
+        .driven = driven, .node = node, .id = sim->system_next++};
+    sim->due_known = false;
+}
+
+static void sim_detach(tri_world *world, tri_driven *driven)
+{
+    tr_sim *sim = tri_sim_of(world);
+    uint32_t i = 0;
+
+    TRI_CHECK(!sim->stepping);
+    while (i < sim->system_count && sim->systems[i].driven != driven) {
+        i++;
+    }
+    TRI_CHECK(i < sim->system_count);
+    sim->system_count--;
+    memmove(&sim->systems[i], &sim->systems[i + 1],
+            (sim->system_count - i) * sizeof(sim->systems[0]));
+}
+
+static void pause_is_over(tr_sim *sim, tri_sim_event *event)
+{
+    tri_sim_node *node = tri_container_of(event, tri_sim_node, pause_end);
+
+    node->paused = false;
+    sim->due_known = false;
+    tri_sim_note(sim, TRI_KIND_NODE, node->index, TRI_NODE_AWAKE, "awake");
+}
+
+void tri_sim_pause(tri_sim_node *node, tr_nanos span)
+{
+    node->paused = true;
+    node->pause_end.fn = pause_is_over;
+    tri_sim_event_arm(node->sim, &node->pause_end, span);
+    tri_sim_note(node->sim, TRI_KIND_NODE, node->index, TRI_NODE_PAUSED,
+                 "paused");
+}
+
+void tri_sim_resume(tri_sim_node *node)
+{
+    if (node->paused) {
+        tri_sim_event_cancel(node->sim, &node->pause_end);
+        pause_is_over(node->sim, &node->pause_end);
+    }
+}
+
+/* ---- steps ---- */
+
+/* When the system wants to be fired, by the world's clock. */
+static tr_nanos system_due(const tri_sim_attached *it)
+{
+    if (it->node->paused) {
+        return TR_FOREVER;
+    }
+    tr_nanos due = it->driven->next_due(it->driven->system);
+
+    return due == TR_FOREVER ? TR_FOREVER : tri_sim_when(it->node, due);
+}
+
+static void fire_events(tr_sim *sim)
+{
+    tri_timer *timer;
+
+    while ((timer = tri_wheel_expire(&sim->wheel, sim->now)) != NULL) {
+        tri_sim_event *event = tri_container_of(timer, tri_sim_event, timer);
+        tri_sim_note(sim, TRI_KIND_EVENT, TRI_SIM_NOBODY, 0, "");
+        event->fn(sim, event);
+    }
+}
+
+static void fire_due(tr_sim *sim)
+{
+    if (sim->due_known) {
+        return;
+    }
+    sim->due_known = true;
+    if (tri_wheel_next(&sim->wheel) <= sim->now) {
+        fire_events(sim);
+    }
+    for (uint32_t i = 0; i < sim->system_count; i++) {
+        tri_sim_attached *it = &sim->systems[i];
+        if (system_due(it) > sim->now) {
+            continue;
+        }
+        tri_sim_note(sim, TRI_KIND_FIRE, it->id, 0, "");
+        sim->stepping = true;
+        it->driven->fire(it->driven->system, tri_sim_local(it->node));
+        sim->stepping = false;
+    }
+}
+
+static uint32_t count_systems(tr_sim *sim)
+{
+    uint32_t total = 0;
+
+    for (uint32_t i = 0; i < sim->system_count; i++) {
+        tri_sim_attached *it = &sim->systems[i];
+        it->runnable = 0;
+        if (!it->node->paused) {
+            uint32_t count = it->driven->runnable(it->driven->system);
+            it->runnable = count < TRI_SIM_WINDOW ? count : TRI_SIM_WINDOW;
+        }
+        total += it->runnable;
+    }
+    return total;
+}
+
+static uint32_t count_threads(tr_sim *sim)
+{
+    uint32_t total = 0;
+
+    for (tri_link *it = sim->ready.head.next; it != &sim->ready.head;
+         it = it->next) {
+        total += !tri_container_of(it, tri_thread, queue)->node->paused;
+    }
+    return total;
+}
+
+bool tri_sim_is_busy(tr_sim *sim)
+{
+    return count_systems(sim) + count_threads(sim) > 0;
+}
+
+static void step_system(tr_sim *sim, uint32_t pick)
+{
+    tri_sim_attached *it = sim->systems;
+
+    while (pick >= it->runnable) {
+        pick -= it->runnable;
+        it++;
+    }
+    tri_sim_note(sim, TRI_KIND_STEP, it->id, pick, "");
+    sim->stepping = true;
+    it->driven->step(it->driven->system, pick);
+    sim->stepping = false;
+}
+
+static void step_thread(tr_sim *sim, uint32_t pick)
+{
+    tri_link *it = sim->ready.head.next;
+    tri_thread *thread = tri_container_of(it, tri_thread, queue);
+
+    while (thread->node->paused || pick-- > 0) {
+        it = it->next;
+        TRI_CHECK(it != &sim->ready.head);
+        thread = tri_container_of(it, tri_thread, queue);
+    }
+    tri_sim_note(sim, TRI_KIND_THREAD, thread->node->index, thread->id,
+                 thread->name);
+    tri_list_remove(&thread->queue);
+    enter_thread(sim, thread);
+}
+
+static void pay_step(tr_sim *sim)
+{
+    tr_nanos cost = 0;
+
+    if (sim->step_cost > 0) {
+        cost = (tr_nanos)tri_rand_below(tri_sim_rand(sim, TRI_STREAM_COST),
+                                        (uint64_t)sim->step_cost * 2);
+    }
+    if (sim->still < TRI_SIM_STILL_MAX) {
+        sim->still++;
+    } else if (cost < TRI_SIM_STILL_COST) {
+        cost = TRI_SIM_STILL_COST;
+    }
+    if (cost > 0) {
+        uint32_t still = sim->still;
+        set_clock(sim, sim->now + cost);
+        // Only a clock that moves for itself counts as movement.
+        sim->still = sim->step_cost > 0 ? 0 : still;
+    }
+}
+
+static tr_nanos next_time(tr_sim *sim)
+{
+    tr_nanos next = tri_wheel_next(&sim->wheel);
+
+    for (uint32_t i = 0; i < sim->system_count; i++) {
+        tr_nanos due = system_due(&sim->systems[i]);
+        next = due < next ? due : next;
+    }
+    return next > sim->now ? next : sim->now;
+}
+
+/* Nothing can go on: the clock moves. */
+static bool pass_time(tr_sim *sim, tr_nanos until)
+{
+    tr_nanos next = next_time(sim);
+
+    if (next == TR_FOREVER || next > until) {
+        if (until != TR_FOREVER && until > sim->now) {
+            set_clock(sim, until);
+        }
+        return false;
+    }
+    set_clock(sim, next);
+    sim->due_known = false;
+    tri_sim_note(sim, TRI_KIND_TIME, TRI_SIM_NOBODY, 0, "");
+    fire_due(sim);
+    pay_step(sim);
+    return true;
+}
+
+static void after_step(tr_sim *sim)
+{
+    if (sim->after_step == NULL || sim->in_after) {
+        return;
+    }
+    sim->in_after = true;
+    sim->after_step(sim, sim->after_user);
+    sim->in_after = false;
+}
+
+bool tri_sim_step(tr_sim *sim, tr_nanos until)
+{
+    TRI_CHECK(sim->running == NULL);
+    TRI_CHECK(!sim->stepping);
+    fire_due(sim);
+
+    uint32_t systems = count_systems(sim);
+    uint32_t total = systems + count_threads(sim);
+    bool went_on = true;
+    if (total == 0) {
+        went_on = pass_time(sim, until);
+    } else {
+        uint32_t pick = 0;
+        if (total > 1) {
+            pick = (uint32_t)tri_rand_below(
+                tri_sim_rand(sim, TRI_STREAM_SCHEDULE), total);
+        }
+        if (pick < systems) {
+            step_system(sim, pick);
+        } else {
+            step_thread(sim, pick - systems);
+        }
+        pay_step(sim);
+    }
+    after_step(sim);
+    return went_on;
+}
+
+/* ---- descriptors: there are none in this world ---- */
+
+static tr_err sim_poller_new(tri_world *world, tri_poller **out)
+{
+    tri_poller *poller = calloc(1, sizeof(*poller));
+
+    *out = poller;
+    if (poller == NULL) {
+        return TR_ENOMEM;
+    }
+    poller->node = tri_sim_node_of(world);
+    return TR_OK;
+}
+
+static void sim_poller_free(tri_poller *poller)
+{
+    free(poller);
+}
+
+static tr_err sim_poller_add(tri_poller *poller, int fd, uint32_t events,
+                             uint64_t token)
+{
+    (void)poller;
+    (void)fd;
+    (void)events;
+    (void)token;
+    return TR_EINVAL;
+}
+
+static void sim_poller_remove(tri_poller *poller, int fd)
+{
+    (void)poller;
+    (void)fd;
+}
+
+static uint32_t sim_poller_wait(tri_poller *poller, tri_fd_event *events,
+                                uint32_t max, tr_nanos timeout)
+{
+    (void)events;
+    TRI_CHECK(max > 0);
+    (void)sim_park(&poller->node->world, &poller->woken, 0, timeout);
+    // Relaxed: the world is one thread.
+    atomic_store_explicit(&poller->woken, 0, memory_order_relaxed);
+    return 0;
+}
+
+static void sim_poller_wake(tri_poller *poller)
+{
+    // Relaxed: the world is one thread.
+    atomic_store_explicit(&poller->woken, 1, memory_order_relaxed);
+    wake_all(poller->node->sim, &poller->woken);
+}
+
+static int sim_poller_fd(tri_poller *poller)
+{
+    (void)poller;
+    return -1;
+}
+
+/* ---- the whole ---- */
+
+const tri_world_ops tri_sim_ops = {
+    .name = "sim",
+    .has_threads = false,
+    .mono = sim_mono,
+    .wall = sim_wall,
+    .random = sim_random,
+    .cpus = sim_cpus,
+    .thread_start = sim_thread_start,
+    .thread_join = sim_thread_join,
+    .park = sim_park,
+    .wake = sim_wake,
+    .pause = sim_yield,
+    .yield = sim_yield,
+    .attach = sim_attach,
+    .detach = sim_detach,
+    .poller_new = sim_poller_new,
+    .poller_free = sim_poller_free,
+    .poller_add = sim_poller_add,
+    .poller_remove = sim_poller_remove,
+    .poller_wait = sim_poller_wait,
+    .poller_wake = sim_poller_wake,
+    .poller_fd = sim_poller_fd,
+    .file_open = tri_sim_file_open,
+    .file_close = tri_sim_file_close,
+    .file_read = tri_sim_file_read,
+    .file_write = tri_sim_file_write,
+    .file_sync = tri_sim_file_sync,
+    .file_truncate = tri_sim_file_truncate,
+    .file_size = tri_sim_file_size,
+    .file_lock = tri_sim_file_lock,
+    .file_map = tri_sim_file_map,
+    .file_unmap = tri_sim_file_unmap,
+    .file_remove = tri_sim_file_remove,
+    .file_exists = tri_sim_file_exists,
+};
+
+static void node_init(tri_sim_node *node, tr_sim *sim, uint32_t index)
+{
+    node->world = (tri_world){.magic = TRI_WORLD_MAGIC, .ops = &tri_sim_ops};
+    node->sim = sim;
+    node->index = index;
+    node->local_base = TRI_SIM_BEGIN;
+    node->world_base = TRI_SIM_BEGIN;
+}
+
+tri_sim_node *tri_sim_node_add(tr_sim *sim)
+{
+    if (sim->node_count == TRI_SIM_NODES_MAX) {
+        return NULL;
+    }
+    tri_sim_node *node = calloc(1, sizeof(*node));
+    if (node == NULL) {
+        return NULL;
+    }
+    node_init(node, sim, sim->node_count);
+    sim->nodes[sim->node_count++] = node;
+    return node;
+}
+
+tr_err tri_sim_world_init(tr_sim *sim)
+{
+    sim->now = TRI_SIM_BEGIN;
+    node_init(&sim->outside, sim, TRI_SIM_NOBODY);
+    tri_list_init(&sim->threads);
+    tri_list_init(&sim->ready);
+    tri_list_init(&sim->parked);
+    tri_wheel_init(&sim->wheel, sim->now);
+    tri_fiber_pool_init(&sim->fibers, TRI_SIM_STACK, TRI_SIM_THREADS_MAX,
+                        &sim->fibers_live, thread_loop, sim);
+    return tri_sim_node_add(sim) != NULL ? TR_OK : TR_ENOMEM;
+}
+
+void tri_sim_world_fini(tr_sim *sim)
+{
+    TRI_CHECK(sim->system_count == 0);
+    TRI_CHECK(sim->running == NULL);
+    for (uint32_t i = 0; i < sim->node_count; i++) {
+        tri_sim_kill_threads(sim->nodes[i]);
+    }
+    tri_sim_kill_threads(&sim->outside);
+    tri_link *link;
+    while ((link = tri_list_first(&sim->threads)) != NULL) {
+        thread_free(tri_container_of(link, tri_thread, all));
+    }
+    tri_fiber_pool_fini(&sim->fibers);
+    for (uint32_t i = 0; i < sim->node_count; i++) {
+        free(sim->nodes[i]);
+    }
+}
