@@ -46,7 +46,7 @@ typedef struct tr_field {
     uint32_t offset;
     uint32_t size;
     uint16_t kind;
-    uint16_t element;  // kind of the elements of an array
+    uint16_t element;  // of an array: kind of its elements, their size << 8
 } tr_field;
 
 /*
@@ -71,7 +71,7 @@ TR_API size_t tr_json_write(const tr_type *type, const void *value, char *buf,
                             size_t size);
 /*
  * Fills *value from JSON; its text belongs to the caller: tr_drop.
- * Errors: TR_EINVAL (position in the log), TR_ENOMEM; *value is then zero.
+ * Errors: TR_EINVAL, TR_ELIMIT, TR_ENOMEM; *value is then zero.
  */
 TR_API TR_NODISCARD tr_err tr_json_read(const tr_type *type, void *value,
                                         const char *json, size_t size);
@@ -136,10 +136,11 @@ TR_END_DECLS
     {#n, &E##_tr_type, TR_AT_(T, n), TR_KIND_NESTED, 0},
 #define TR_INFO_list(T, E, n)                                                  \
     {#n, &E##_tr_type, TR_AT_(T, n), TR_KIND_LIST, 0},
+#define TR_ELEMENT_(E) (uint16_t)(TR_KIND_OF(*(E *)0) | sizeof(E) << 8)
 #define TR_INFO_array(T, E, n)                                                 \
-    {#n, NULL, TR_AT_(T, n), TR_KIND_ARRAY, TR_KIND_OF(*(E *)0)},
+    {#n, NULL, TR_AT_(T, n), TR_KIND_ARRAY, TR_ELEMENT_(E)},
 #define TR_INFO_fixed(T, E, n)                                                 \
-    {#n, NULL, TR_AT_(T, n), TR_KIND_FIXED, TR_KIND_OF(*(E *)0)},
+    {#n, NULL, TR_AT_(T, n), TR_KIND_FIXED, TR_ELEMENT_(E)},
 
 /* + this field's share of the schema hash; i makes the order count. */
 #define TR_MIX(T, i, f)                                                        \
@@ -153,7 +154,7 @@ TR_END_DECLS
 #define TR_VAR(T, i, f) + TR_CALL(TR_CAT(TR_VAR_, TR_ARITY f), T, TR_UNWRAP f)
 #define TR_VAR_2(T, type, n) (TR_KIND_OF(((T *)0)->n) >= TR_KIND_TEXT)
 #define TR_VAR_3(T, word, E, n) 1
-#define TR_VAR_4(T, word, E, n, c) 0
+#define TR_VAR_4(T, word, E, n, c) (TR_KIND_OF(*(E *)0) >= TR_KIND_TEXT)
 
 #define TR_TYPE_(T, reply_type, ...)                                           \
     _Static_assert(sizeof(#T) <= 33, "message names: at most 32 characters");  \

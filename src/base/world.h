@@ -84,6 +84,13 @@ typedef struct tri_world_ops {
     void (*pause)(tri_world *world);  // one turn of a spin loop
     void (*yield)(tri_world *world);
 
+    /*
+     * Blocks until SIGINT or SIGTERM has come or *word is not `expected`.
+     * NULL: there are no signals in this world.
+     */
+    void (*wait_signal)(tri_world *world, _Atomic(uint32_t) *word,
+                        uint32_t expected);
+
     /* Only where has_threads is false. */
     void (*attach)(tri_world *world, tri_driven *driven);
     void (*detach)(tri_world *world, tri_driven *driven);
@@ -99,6 +106,8 @@ typedef struct tri_world_ops {
                             uint32_t max, tr_nanos timeout);
     void (*poller_wake)(tri_poller *poller);
     int (*poller_fd)(tri_poller *poller);  // readable when wait would return
+    /* Makes poller_fd readable at `due`; TR_FOREVER: not any more. */
+    void (*poller_alarm)(tri_poller *poller, tr_nanos due);
 
     /* Files. `done` may be less than size at the end of a file (read). */
     tr_err (*file_open)(tri_world *world, tri_file **out, const char *path,

@@ -25,6 +25,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/timerfd.h>
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/stat.h>
@@ -56,6 +57,7 @@ struct tri_thread {
 struct tri_poller {
     int epoll;
     int event;       // an eventfd: readable after poller_wake
+    int alarm;       // a timerfd, or -1 until the first poller_alarm
     bool has_nanos;  // the kernel knows epoll_pwait2 (Linux 5.11)
 };
 
@@ -399,6 +401,9 @@ static void posix_poller_free(tri_poller *poller)
     if (poller->event >= 0) {
         close(poller->event);
     }
+    if (poller->alarm >= 0) {
+        close(poller->alarm);
+    }
     free(poller);
 }
 
@@ -413,6 +418,7 @@ static tr_err posix_poller_new(tri_world *world, tri_poller **out)
         return TR_ENOMEM;
     }
     poller->event = -1;
+    poller->alarm = -1;
     poller->epoll = epoll_create1(EPOLL_CLOEXEC);
     if (poller->epoll >= 0) {
         poller->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -870,6 +876,63 @@ static tr_err posix_file_exists(tri_world *world, const char *path, bool *out)
 
 /* ---- the world ---- */
 
+/* ---- an alarm in the poller ---- */
+
+static bool alarm_open(tri_poller *poller)
+{
+    struct epoll_event event = {.events = EPOLLIN,
+                                .data.u64 = WAKE_TOKEN};
+    poller->alarm = timerfd_create(CLOCK_MONOTONIC,
+                                   TFD_CLOEXEC | TFD_NONBLOCK);
+    if (poller->alarm < 0) {
+        return false;
+    }
+    if (epoll_ctl(poller->epoll, EPOLL_CTL_ADD, poller->alarm, &event) != 0) {
+        close(poller->alarm);
+        poller->alarm = -1;
+        return false;
+    }
+    return true;
+}
+
+static void posix_poller_alarm(tri_poller *poller, tr_nanos due)
+{
+    if (poller->alarm < 0 && (due == TR_FOREVER || !alarm_open(poller))) {
+        return;  // without one the caller polls by its own clock
+    }
+    struct itimerspec when = {0};
+    if (due != TR_FOREVER) {
+        tr_nanos at = due > 0 ? due : 1;
+        when.it_value.tv_sec = at / TR_SECONDS(1);
+        when.it_value.tv_nsec = at % TR_SECONDS(1);
+    }
+    int result = timerfd_settime(poller->alarm, TFD_TIMER_ABSTIME, &when,
+                                 NULL);
+    TRI_CHECK(result == 0);
+}
+
+/* ---- signals ---- */
+
+/* How soon a changed word is noticed while no signal comes. */
+#define SIGNAL_LOOK TR_MS(50)
+
+static void posix_wait_signal(tri_world *world, _Atomic(uint32_t) *word,
+                              uint32_t expected)
+{
+    (void)world;
+    sigset_t ends, before;
+    sigemptyset(&ends);
+    sigaddset(&ends, SIGINT);
+    sigaddset(&ends, SIGTERM);
+    pthread_sigmask(SIG_BLOCK, &ends, &before);
+    struct timespec look = {.tv_nsec = SIGNAL_LOOK};
+    // Acquire: pairs with whoever changes the word.
+    while (atomic_load_explicit(word, memory_order_acquire) == expected &&
+           sigtimedwait(&ends, NULL, &look) < 0) {
+    }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
 static const tri_world_ops posix_ops = {
     .name = "posix",
     .has_threads = true,
@@ -878,6 +941,8 @@ static const tri_world_ops posix_ops = {
     .random = posix_random,
     .cpus = posix_cpus,
     .thread_start = posix_thread_start,
+    .wait_signal = posix_wait_signal,
+    .poller_alarm = posix_poller_alarm,
     .thread_join = posix_thread_join,
     .park = posix_park,
     .wake = posix_wake,

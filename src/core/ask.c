@@ -1,0 +1,681 @@
+/*
+ * ask.c - requests: sending, waiting, answering, cancelling.
+ *
+ * The asker keeps a tri_wait with a correlation number; the request carries
+ * both its ref and that number, and so does the answer. An answer whose number
+ * is not known any more came too late. A request that must be answered with
+ * an error becomes that answer: its own block is used, so it cannot fail.
+ */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/lifecycle.h"
+#include "core/mailbox.h"
+#include "schema/value.h"
+
+/* ---- answering ---- */
+
+static void send_answer(tri_worker *worker, tr_ref to, tr_msg *answer,
+                        bool in_user_lane)
+{
+    tr_system *sys = worker->sys;
+    tri_cell *cell = tri_ref_cell(to);
+    answer->to_id = to.id;
+    answer->node.kind = TRI_NODE_REPLY;
+    if ((to.cell >> 48) == sys->tag && cell != NULL) {
+        // Relaxed: a glance; the receiver compares to_id.
+        if (atomic_load_explicit(&cell->id, memory_order_relaxed) == to.id) {
+            if (in_user_lane
+                    ? tri_push(worker, cell, to.id, answer) == TR_OK
+                    : tri_push_system(worker, cell, &answer->node)) {
+                return;
+            }
+        }
+    }
+    tri_dead(worker, to, answer, TR_DEAD_LATE);
+}
+
+void tri_answer_error(tri_worker *worker, tr_msg *msg, tr_err err,
+                      const char *text)
+{
+    if (!(msg->node.flags & TRI_MSG_ASK) ||
+        (msg->node.flags & (TRI_MSG_ANSWERED | TRI_MSG_ERROR))) {
+        tri_msg_free(&worker->cache, msg);
+        return;
+    }
+    tr_ref asker = msg->sender;
+    bool in_user_lane = tri_msg_ask(msg)->in_user_lane;
+    tri_msg_become_error(msg, err, text != NULL ? strdup(text) : NULL);
+    send_answer(worker, asker, msg, in_user_lane);
+}
+
+void tri_answer_copy(tri_worker *worker, tr_msg *msg, tr_err err,
+                     const char *text)
+{
+    tr_msg *answer = tri_msg_new_raw(&worker->cache, NULL,
+                                     sizeof(tri_error_reply), true);
+    if (answer == NULL) {
+        return;  // the request itself will answer when it is freed
+    }
+    *tri_msg_ask(answer) = *tri_msg_ask(msg);
+    tri_msg_become_error(answer, err, text != NULL ? strdup(text) : NULL);
+    msg->node.flags |= TRI_MSG_ANSWERED;
+    answer->sender = (tr_ref){0};
+    send_answer(worker, msg->sender, answer, tri_msg_ask(msg)->in_user_lane);
+}
+
+tr_err (tr_reply)(tr_ctx *ctx, const void *m, const void *payload)
+{
+    tr_msg *msg = tri_msg_of(m);
+    const tr_type *type = msg->node.type->reply;
+    TRI_CHECK(type != NULL);
+    if (!(msg->node.flags & TRI_MSG_ASK)) {
+        return TR_OK;  // told, not asked: nobody waits (T10)
+    }
+    if (msg->node.flags & TRI_MSG_ANSWERED) {
+        tri_error_set(ctx, "%s has been answered already",
+                      msg->node.type->name);
+        return TR_EEXIST;
+    }
+    tr_msg *answer = tri_msg_new(&ctx->worker->cache, type, payload, true);
+    if (answer == NULL) {
+        return TR_ENOMEM;
+    }
+    const tri_ask *ask = tri_msg_ask(msg);
+    *tri_msg_ask(answer) = *ask;
+    answer->sender = tri_cell_ref(ctx->sys, ctx->cell);
+    msg->node.flags |= TRI_MSG_ANSWERED;
+    send_answer(ctx->worker, msg->sender, answer, ask->in_user_lane);
+    return TR_OK;
+}
+
+tr_err tr_refuse(tr_ctx *ctx, const void *m, tr_err err, const char *format,
+                 ...)
+{
+    tr_msg *msg = tri_msg_of(m);
+    if (!(msg->node.flags & TRI_MSG_ASK) ||
+        (msg->node.flags & TRI_MSG_ANSWERED)) {
+        return TR_OK;
+    }
+    char text[TRI_SHOWN_MAX];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    tri_answer_copy(ctx->worker, msg, tri_blame(err), text);
+    return TR_OK;
+}
+
+/* ---- error texts ---- */
+
+static _Thread_local char outside_text[1024];
+
+void tri_error_set(tr_ctx *ctx, const char *format, ...)
+{
+    char text[sizeof(outside_text)];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    if (ctx == NULL) {
+        memcpy(outside_text, text, sizeof(text));
+        return;
+    }
+    free(ctx->fail_text);
+    ctx->fail_text = strdup(text);
+}
+
+const char *(tr_error_text)(tr_from from)
+{
+    if (*(const uint64_t *)(const void *)from.ctx == TRI_CTX_MAGIC) {
+        return from.ctx->fail_text != NULL ? from.ctx->fail_text : "";
+    }
+    return outside_text;
+}
+
+/* ---- waits ---- */
+
+void tri_wait_link(tri_cell *cell, tri_wait *wait)
+{
+    tri_ext *ext = tri_ext_of(cell);
+    wait->prev = NULL;
+    wait->next = ext->waits;
+    if (ext->waits != NULL) {
+        ext->waits->prev = wait;
+    }
+    ext->waits = wait;
+}
+
+void tri_wait_unlink(tri_cell *cell, tri_wait *wait)
+{
+    tri_ext *ext = tri_ext_of(cell);
+    if (wait->prev != NULL) {
+        wait->prev->next = wait->next;
+    } else {
+        ext->waits = wait->next;
+    }
+    if (wait->next != NULL) {
+        wait->next->prev = wait->prev;
+    }
+}
+
+static bool is_detached(const tri_wait *wait)
+{
+    return wait->kind == TRI_WAIT_THEN || wait->kind == TRI_WAIT_PIPE;
+}
+
+static void arm_wait(tr_ctx *ctx, tri_wait *wait, tr_nanos deadline)
+{
+    wait->wheel = (uint16_t)ctx->worker->index;
+    if (deadline != TR_FOREVER) {
+        tri_arm(ctx->worker, &wait->timer, deadline, TRI_TIMER_WAIT);
+    }
+}
+
+/* Under the wheel's lock, on the worker that armed it. */
+void tri_wait_timed_out(tri_worker *worker, tri_wait *wait)
+{
+    tri_cell *cell = wait->cell;
+    if (is_detached(wait)) {
+        // Its actor may be anywhere: tell it by mail.
+        wait->node.kind = TRI_NODE_WAKE;
+        bool taken = tri_push_system(worker, cell, &wait->node);
+        TRI_CHECK(taken);  // tri_waits_drop disarms first
+        return;
+    }
+    // The turn is bound to this worker and not running.
+    if (wait->cancel != NULL && !wait->done && !wait->cancel(wait)) {
+        return;  // what it waits for has just come
+    }
+    if (!wait->done) {
+        wait->done = true;
+        wait->err = wait->kind == TRI_WAIT_SLEEP ? TR_OK : TR_ETIMEDOUT;
+    }
+    if (wait->ctx != NULL && wait->ctx->parked) {
+        wait->ctx->ready = true;
+    }
+    // Relaxed: the turn keeps the actor alive.
+    uint64_t id = atomic_load_explicit(&cell->id, memory_order_relaxed);
+    tri_signal(worker, cell, id, TRI_SIG_WAKE);
+}
+
+tr_err tri_wait_begin(tr_ctx *ctx, tri_wait *wait, tr_nanos deadline)
+{
+    tri_ext *ext = tri_ext_need(ctx->worker, ctx->cell);
+    if (ext == NULL) {
+        return TR_ENOMEM;
+    }
+    wait->cell = ctx->cell;
+    wait->correlation = ++ext->correlation;
+    tri_wait_link(ctx->cell, wait);
+    arm_wait(ctx, wait, deadline);
+    return TR_OK;
+}
+
+void tri_wait_finish(tr_ctx *ctx, tri_wait *wait)
+{
+    tri_disarm(ctx->sys, wait->wheel, &wait->timer);
+    tri_wait_unlink(ctx->cell, wait);
+}
+
+static tri_wait *find_wait(tri_cell *cell, uint64_t correlation)
+{
+    tri_ext *ext = tri_ext_of(cell);
+    for (tri_wait *w = ext != NULL ? ext->waits : NULL; w != NULL;
+         w = w->next) {
+        if (w->correlation == correlation) {
+            return w;
+        }
+    }
+    return NULL;
+}
+
+void tri_reply_arrived(tri_worker *worker, tri_cell *cell, tr_msg *reply)
+{
+    // Relaxed: we own the cell.
+    uint64_t id = atomic_load_explicit(&cell->id, memory_order_relaxed);
+    tri_wait *wait = reply->to_id == id
+                         ? find_wait(cell, tri_msg_ask(reply)->correlation)
+                         : NULL;
+    if (wait == NULL || wait->done) {
+        tri_dead(worker, (tr_ref){tri_cell_ref(worker->sys, cell).cell,
+                                  reply->to_id},
+                 reply, TR_DEAD_LATE);
+        return;
+    }
+    wait->reply = reply;
+    tri_wait_done(worker, cell, wait, TR_OK);
+}
+
+void tri_wait_woken(tr_ctx *ctx, tri_wait *wait)
+{
+    if (!is_detached(wait)) {
+        tri_wait_done(ctx->worker, ctx->cell, wait, wait->err);
+    } else if (wait->orphan) {
+        tri_wait_unlink(ctx->cell, wait);
+        free(wait);
+    } else {
+        // User code waits for its turn, behind the mail that is there.
+        wait->woken = true;
+        wait->node.next = NULL;
+        tri_detach(ctx->cell);
+        tri_node **end = &ctx->cell->queue;
+        while (*end != NULL) {
+            end = &(*end)->next;
+        }
+        *end = &wait->node;
+        // Relaxed: for observers.
+        atomic_fetch_add_explicit(&ctx->cell->queued, 1,
+                                  memory_order_relaxed);
+    }
+}
+
+/* ---- sending a request ---- */
+
+static tr_nanos deadline_of(tr_ctx *ctx, tr_nanos timeout)
+{
+    if (timeout == TR_FOREVER) {
+        return TR_FOREVER;
+    }
+    tr_nanos span = timeout > 0 ? timeout : ctx->sys->options.ask_timeout;
+    tr_nanos now = tri_clock(ctx->worker);
+    return span >= TR_FOREVER - now ? TR_FOREVER : now + span;
+}
+
+static tr_err undelivered_as(tr_err err)
+{
+    return err == TR_ESTOPPED ? TR_EGONE : err == TR_EGONE ? TR_ENOENT : err;
+}
+
+/* Sends the request that wait is for. */
+static tr_err send_request(tr_ctx *ctx, tri_wait *wait, tr_nanos deadline,
+                           const void *payload)
+{
+    tr_msg *msg = tri_msg_new(&ctx->worker->cache, wait->type, payload, true);
+    if (msg == NULL) {
+        return TR_ENOMEM;
+    }
+    *tri_msg_ask(msg) = (tri_ask){.correlation = wait->correlation,
+                                  .deadline = deadline,
+                                  .site = wait->site,
+                                  .in_user_lane = is_detached(wait)};
+    tri_actor_from who = {.sys = ctx->sys, .worker = ctx->worker, .ctx = NULL,
+                          .sender = tri_cell_ref(ctx->sys, ctx->cell)};
+    // Relaxed: a statistic.
+    atomic_fetch_add_explicit(&ctx->worker->count.asks, 1,
+                              memory_order_relaxed);
+    tr_err err = tri_try_send(&who, wait->target, msg);
+    if (err != TR_OK) {
+        tri_msg_free(&ctx->worker->cache, msg);
+    }
+    return undelivered_as(err);
+}
+
+/* ---- taking a reply ---- */
+
+static void say_why(tr_ctx *ctx, const tri_wait *wait, tr_err err,
+                    const char *text)
+{
+    char path[TRI_PATH_MAX];
+    tr_ref_path(ctx, wait->target, path, sizeof(path));
+    tri_cell *cell = tri_ref_cell(wait->target);
+    bool here = (wait->target.cell >> 48) == ctx->sys->tag && cell != NULL;
+    tri_error_set(ctx, "%s of %s at %s: %s%s%s (target %s, %u queued)",
+                  wait->type != NULL ? wait->type->name : "wait", path,
+                  wait->site != NULL ? wait->site : "?", tr_strerror(err),
+                  text != NULL ? ": " : "", text != NULL ? text : "",
+                  here ? tri_state_name(tri_cell_life(cell)) : "gone",
+                  here ? tri_depth(cell) : 0);
+}
+
+/* Moves what a reply holds to *out. Takes the reply. */
+static tr_err take_reply(tr_ctx *ctx, tri_wait *wait, void *out)
+{
+    tr_msg *reply = wait->reply;
+    wait->reply = NULL;
+    if (reply->node.flags & TRI_MSG_ERROR) {
+        tri_error_reply *error = (tri_error_reply *)(void *)reply->payload;
+        tr_err err = error->err;
+        say_why(ctx, wait, err, error->text);
+        tri_msg_free(&ctx->worker->cache, reply);
+        return err;
+    }
+    const tr_type *type = reply->node.type;
+    if (wait->type->reply->schema != type->schema) {
+        tri_msg_free(&ctx->worker->cache, reply);
+        return TR_ESCHEMA;
+    }
+    if (out != NULL && type->size > 0) {
+        memcpy(out, reply->payload, type->size);
+    }
+    if (type->var_count > 0) {  // rule 17: its text lives with the turn
+        reply->node.next = ctx->replies;
+        ctx->replies = &reply->node;
+        ctx->flags |= TRI_CTX_REPLIES;
+    } else {
+        tri_msg_free(&ctx->worker->cache, reply);
+    }
+    return TR_OK;
+}
+
+static void drop_reply(tr_ctx *ctx, tri_wait *wait)
+{
+    if (wait->reply != NULL) {
+        tri_dead(ctx->worker, tri_cell_ref(ctx->sys, ctx->cell), wait->reply,
+                 TR_DEAD_LATE);
+        wait->reply = NULL;
+    }
+}
+
+static void zero_out(void *out, const tr_type *type)
+{
+    if (out != NULL && type->reply != NULL) {
+        memset(out, 0, type->reply->size);
+    }
+}
+
+tr_err tri_ask_inside(tr_ctx *ctx, tr_ref to, void *out, tr_nanos timeout,
+                      const tr_type *type, const void *payload,
+                      const char *site)
+{
+    zero_out(out, type);
+    if (!tri_can_park(ctx)) {
+        return TR_EWOULDBLOCK;
+    }
+    if (ctx->cancel != TR_OK) {
+        return ctx->cancel;
+    }
+    tri_wait wait = {.kind = TRI_WAIT_REPLY, .target = to, .type = type,
+                     .site = site};
+    tr_nanos deadline = deadline_of(ctx, timeout);
+    TR_TRY(tri_wait_begin(ctx, &wait, deadline));
+    tr_err err = tri_edge_begin(ctx, &wait);
+    if (err == TR_OK) {
+        err = send_request(ctx, &wait, deadline, payload);
+        if (err == TR_OK) {
+            err = tri_park(ctx, &wait);
+        }
+        if (wait.reply == NULL && err != TR_OK) {
+            say_why(ctx, &wait, err, NULL);
+        }
+        tri_edge_end(ctx, &wait);
+    }
+    tri_wait_finish(ctx, &wait);
+    if (err == TR_OK && wait.reply != NULL) {
+        return take_reply(ctx, &wait, out);
+    }
+    drop_reply(ctx, &wait);
+    return err;
+}
+
+/* ---- futures: the halves of an ask ---- */
+
+tr_future (tr_async)(tr_ctx *ctx, tr_ref to, tr_nanos timeout,
+                     const tr_type *type, const void *payload)
+{
+    if (ctx->cancel != TR_OK || tri_mem_should_fail(&ctx->sys->mem)) {
+        return (tr_future){0};
+    }
+    tri_wait *wait = calloc(1, sizeof(*wait));
+    if (wait == NULL) {
+        return (tr_future){0};
+    }
+    wait->kind = TRI_WAIT_FUTURE;
+    wait->target = to;
+    wait->type = type;
+    wait->owner = ctx;
+    tr_nanos deadline = deadline_of(ctx, timeout);
+    if (tri_wait_begin(ctx, wait, deadline) != TR_OK) {
+        free(wait);
+        return (tr_future){0};
+    }
+    ctx->flags |= TRI_CTX_FUTURES;
+    tr_err err = send_request(ctx, wait, deadline, payload);
+    if (err != TR_OK) {
+        wait->done = true;
+        wait->err = err;
+    }
+    return (tr_future){wait->correlation};
+}
+
+static void free_future(tr_ctx *ctx, tri_wait *wait)
+{
+    tri_wait_finish(ctx, wait);
+    drop_reply(ctx, wait);
+    free(wait);
+}
+
+void tri_futures_drop(tr_ctx *ctx)
+{
+    tri_ext *ext = tri_ext_of(ctx->cell);
+    for (tri_wait *w = ext->waits, *next; w != NULL; w = next) {
+        next = w->next;
+        if (w->kind == TRI_WAIT_FUTURE && w->owner == ctx) {
+            free_future(ctx, w);
+        }
+    }
+}
+
+tr_err (tr_await)(tr_ctx *ctx, tr_future future, const tr_type *type,
+                  void *out, const char *site)
+{
+    zero_out(out, type);
+    tri_wait *wait = future.id != 0 ? find_wait(ctx->cell, future.id) : NULL;
+    if (wait == NULL || wait->kind != TRI_WAIT_FUTURE || wait->owner != ctx ||
+        wait->type->schema != type->schema) {
+        return ctx->cancel != TR_OK ? ctx->cancel : TR_EINVAL;
+    }
+    wait->site = site;
+    tr_err err = wait->done ? wait->err : TR_OK;
+    if (!wait->done) {
+        err = tri_edge_begin(ctx, wait);
+        if (err == TR_OK) {
+            err = tri_park(ctx, wait);
+            tri_edge_end(ctx, wait);
+        }
+    }
+    if (err == TR_OK && wait->reply != NULL) {
+        err = take_reply(ctx, wait, out);
+    } else {
+        say_why(ctx, wait, err, NULL);
+    }
+    free_future(ctx, wait);
+    return err;
+}
+
+static bool any_done(tr_ctx *ctx, const tr_future *futures, size_t count,
+                     size_t *index)
+{
+    for (size_t i = 0; i < count; i++) {
+        tri_wait *wait = find_wait(ctx->cell, futures[i].id);
+        if (wait != NULL && wait->owner == ctx && wait->done) {
+            *index = i;
+            return true;
+        }
+    }
+    return false;
+}
+
+tr_err tr_await_any(tr_ctx *ctx, const tr_future *futures, size_t count,
+                    size_t *index)
+{
+    *index = 0;
+    for (size_t i = 0; i < count; i++) {
+        tri_wait *wait = find_wait(ctx->cell, futures[i].id);
+        if (wait == NULL || wait->owner != ctx ||
+            wait->kind != TRI_WAIT_FUTURE) {
+            return ctx->cancel != TR_OK ? ctx->cancel : TR_EINVAL;
+        }
+    }
+    if (count == 0) {
+        return TR_EINVAL;
+    }
+    while (!any_done(ctx, futures, count, index)) {
+        tri_wait either = {.kind = TRI_WAIT_OUTSIDE};
+        for (size_t i = 0; i < count; i++) {
+            find_wait(ctx->cell, futures[i].id)->ctx = ctx;
+        }
+        tr_err err = tri_park(ctx, &either);
+        for (size_t i = 0; i < count; i++) {
+            find_wait(ctx->cell, futures[i].id)->ctx = NULL;
+        }
+        TR_TRY(err);
+    }
+    return TR_OK;
+}
+
+/* ---- callbacks and pipes ---- */
+
+static void ask_later(tr_ctx *ctx, uint8_t kind, tr_ref to, tr_nanos timeout,
+                      tr_then_fn then, const tr_type *type,
+                      const void *payload)
+{
+    tri_wait *wait = tri_mem_calloc(&ctx->sys->mem, sizeof(*wait));
+    if (wait == NULL || tri_ext_need(ctx->worker, ctx->cell) == NULL) {
+        free(wait);
+        (tr_panic)(ctx, type->name, "out of memory for a request");
+    }
+    wait->kind = kind;
+    wait->then = then;
+    wait->target = to;
+    wait->type = type;
+    wait->cell = ctx->cell;
+    wait->correlation = ++tri_ext_of(ctx->cell)->correlation;
+    tri_wait_link(ctx->cell, wait);
+    tr_nanos deadline = deadline_of(ctx, timeout);
+    tr_err err = send_request(ctx, wait, deadline, payload);
+    if (err == TR_OK) {
+        arm_wait(ctx, wait, deadline);
+        return;
+    }
+    // The answer comes as a turn of its own all the same.
+    wait->err = err;
+    wait->node.kind = TRI_NODE_WAKE;
+    bool taken = tri_push_system(ctx->worker, ctx->cell, &wait->node);
+    TRI_CHECK(taken);
+    wait->woken = true;
+}
+
+void (tr_ask_then)(tr_ctx *ctx, tr_ref to, tr_nanos timeout, tr_then_fn then,
+                   const tr_type *type, const void *payload)
+{
+    ask_later(ctx, TRI_WAIT_THEN, to, timeout, then, type, payload);
+}
+
+void (tr_ask_pipe)(tr_ctx *ctx, tr_ref to, tr_nanos timeout,
+                   const tr_type *type, const void *payload)
+{
+    ask_later(ctx, TRI_WAIT_PIPE, to, timeout, NULL, type, payload);
+}
+
+static void pipe_turn(tr_ctx *ctx, tri_wait *wait, tr_msg *reply, tr_err err,
+                      const char *text)
+{
+    tr_msg *msg = reply;
+    if (err != TR_OK) {
+        tr_ask_failed failed = {.to = wait->target, .err = (uint32_t)err,
+                                .text = text};
+        msg = tri_msg_new(&ctx->worker->cache, &tr_ask_failed_tr_type,
+                          &failed, false);
+        if (msg == NULL) {
+            tri_handle_on_stack(ctx, &tr_ask_failed_tr_type, &failed,
+                                sizeof(failed));
+            return;
+        }
+        msg->sender = wait->target;
+    }
+    // Relaxed: we own the cell.
+    msg->to_id = atomic_load_explicit(&ctx->cell->id, memory_order_relaxed);
+    msg->node.kind = TRI_NODE_USER;
+    msg->node.flags |= TRI_MSG_ANSWERED;  // a reply is not answered
+    tri_handle(ctx, msg);
+}
+
+static void then_turn(tr_ctx *ctx, tr_then_fn then, tr_msg *reply, tr_err err)
+{
+    tri_cell *cell = ctx->cell;
+    ctx->kind = TRI_TURN_WRITE;
+    ctx->phase = TR_IN_HANDLER;
+    ctx->msg = NULL;
+    ctx->in_turn = true;
+    cell->turn_no++;
+    if (reply != NULL) {  // freed with the turn, whatever happens
+        reply->node.next = ctx->replies;
+        ctx->replies = &reply->node;
+        ctx->flags |= TRI_CTX_REPLIES;
+    }
+    tr_err result = then(ctx, cell->state,
+                         err == TR_OK ? reply->payload : NULL, err);
+    if (result != TR_OK) {
+        tri_life_fail(ctx, result);
+    } else {
+        tri_turn_end(ctx);
+    }
+}
+
+/* The wait is over: as a turn. Takes wait and reply. */
+void tri_then_turn(tr_ctx *ctx, tri_wait *wait, tr_msg *reply)
+{
+    tr_err err = wait->err != TR_OK ? wait->err
+                 : reply == NULL    ? TR_ETIMEDOUT
+                                    : TR_OK;
+    char text[TRI_SHOWN_MAX] = "";
+    if (reply != NULL && (reply->node.flags & TRI_MSG_ERROR)) {
+        tri_error_reply *error = (tri_error_reply *)(void *)reply->payload;
+        err = error->err;
+        snprintf(text, sizeof(text), "%s",
+                 error->text != NULL ? error->text : tr_strerror(err));
+        tri_msg_free(&ctx->worker->cache, reply);
+        reply = NULL;
+    } else if (err != TR_OK) {
+        snprintf(text, sizeof(text), "%s", tr_strerror(err));
+    }
+    tri_wait done = *wait;
+    tri_wait_unlink(ctx->cell, wait);
+    free(wait);
+    if (done.kind == TRI_WAIT_THEN) {
+        then_turn(ctx, done.then, reply, err);
+    } else {
+        pipe_turn(ctx, &done, reply, err, text);
+    }
+}
+
+void tri_reply_in_order(tr_ctx *ctx, tr_msg *reply)
+{
+    tri_worker *worker = ctx->worker;
+    tri_wait *wait = find_wait(ctx->cell, tri_msg_ask(reply)->correlation);
+    if (wait == NULL || wait->woken) {
+        tri_dead(worker, tri_cell_ref(ctx->sys, ctx->cell), reply,
+                 TR_DEAD_LATE);
+        return;
+    }
+    if (!tri_disarm_was_armed(ctx->sys, wait) &&
+        wait->timer.due != 0) {
+        // It timed out just now: the notice is on its way, and it wins.
+        tri_dead(worker, tri_cell_ref(ctx->sys, ctx->cell), reply,
+                 TR_DEAD_LATE);
+        return;
+    }
+    tri_then_turn(ctx, wait, reply);
+}
+
+/* The incarnation ends: nobody waits for these any more. */
+void tri_waits_drop(tri_worker *worker, tri_cell *cell)
+{
+    tri_ext *ext = tri_ext_of(cell);
+    for (tri_wait *w = ext->waits, *next; w != NULL; w = next) {
+        next = w->next;
+        if (!is_detached(w)) {
+            continue;
+        }
+        bool armed = tri_disarm_was_armed(worker->sys, w);
+        if (armed || (w->timer.due == 0 && !w->woken)) {
+            tri_wait_unlink(cell, w);
+            free(w);
+        } else {
+            w->orphan = true;  // freed when its notice comes out
+        }
+    }
+}

@@ -1,0 +1,403 @@
+/*
+ * cell.h - the actor cell: what a ref points to.
+ *
+ * Three cache lines, by who writes them: senders, the worker that runs the
+ * actor, the family. What few actors need is in tri_ext, made on demand.
+ *
+ * The memory of a cell stays a cell for the system's life (mem.h). A sender
+ * with a stale ref may read `id` and `flags` and push to `mail`; the message
+ * carries the id it was meant for and is refused by whoever lives there now.
+ *
+ * mail: a stack of user messages, newest first, and three bits.
+ *   IDLE    nobody runs or queues the cell; any push must schedule it
+ *   PARKED  as IDLE, but only system mail schedules it
+ *   CLOSED  takes no user mail any more
+ * sys_mail: a stack of system nodes, and two bits.
+ *   SIGNAL  `signals` is not zero
+ *   CLOSED  the actor has ended: a push is refused
+ *
+ * Invariant: whoever clears IDLE or PARKED owns the cell until it sets one of
+ * them again; ownership is what run queues hand on. `home` and all fields of
+ * the owner's line are written by the owner only and published by that step.
+ */
+#ifndef TRI_CORE_CELL_H
+#define TRI_CORE_CELL_H
+
+#include <stdatomic.h>
+
+#include "base/fiber.h"
+#include "base/map.h"
+#include "base/wheel.h"
+#include "core/message.h"
+#include "troupe/actor.h"
+
+typedef struct tri_cell tri_cell;
+typedef struct tri_ext tri_ext;
+typedef struct tri_worker tri_worker;
+typedef struct tri_group tri_group;
+
+#define TRI_MAIL_IDLE   ((uintptr_t)1)
+#define TRI_MAIL_PARKED ((uintptr_t)2)
+#define TRI_MAIL_CLOSED ((uintptr_t)4)
+#define TRI_MAIL_BITS   ((uintptr_t)7)
+
+#define TRI_SYS_SIGNAL ((uintptr_t)1)
+#define TRI_SYS_CLOSED ((uintptr_t)4)
+#define TRI_SYS_BITS   ((uintptr_t)7)
+
+/* tri_cell.flags, set at spawn; the group is in bits 8 to 15. */
+enum {
+    TRI_CELL_OUTSIDE = 1,   // a promise or probe: scheduling wakes a thread
+    TRI_CELL_BOUNDED = 2,   // hard mailbox limit
+    TRI_CELL_SYSTEM = 4,    // the runtime's own: no back-pressure
+    TRI_CELL_PINNED = 8,    // `home` is for life
+    TRI_CELL_VIRTUAL = 16,  // a proxy: sends go through sys->up.virtual_send
+    TRI_CELL_URGENT = 32,   // has been sent urgent mail
+    TRI_CELL_GROUP_SHIFT = 8,
+};
+
+/* tri_cell.signals: requests that never need memory. */
+enum {
+    TRI_SIG_STOP = 1,
+    TRI_SIG_KILL = 2,
+    TRI_SIG_RESTART = 4,   // the parent has decided
+    TRI_SIG_RESUME = 8,
+    TRI_SIG_DOOM = 16,     // the parent has decided: stop
+    TRI_SIG_CHILDREN = 32, // the last child has ended
+    TRI_SIG_TIMER = 64,    // cell.timer has fired
+    TRI_SIG_FORCE = 128,
+    TRI_SIG_SUSPEND = 256, // a sibling's restart is being prepared
+    TRI_SIG_ROOM = 512,    // senders wait for room
+    TRI_SIG_CLOSING = 1024,// shutdown: waits end with TR_ECLOSED
+    TRI_SIG_WAKE = 2048,   // a parked turn has become ready
+};
+
+/* tri_cell.slow: why the fast path of a turn must look closer. */
+enum {
+    TRI_SLOW_LIFE = 1,     // not RUNNING
+    TRI_SLOW_PARKED = 2,   // turns are parked
+    TRI_SLOW_PENDING = 4,  // tr_terminated and the like wait in ext
+    TRI_SLOW_URGENT = 8,   // priority lanes are not empty
+    TRI_SLOW_BLOCKED = 16, // senders wait for room
+    TRI_SLOW_BOUNDED = 32, // messages are counted
+    TRI_SLOW_TIMEOUT = 64, // a receive timeout is to be pushed back
+};
+
+enum { TRI_HOME_NONE = 0xffff };
+
+struct tri_cell {
+    /* ---- written by senders ---- */
+    tri_cell *run_next;  // in a run queue; shares its place with tri_block
+    tri_timer timer;  // stop deadline or restart delay; under a wheel's lock
+    _Atomic(uintptr_t) mail;
+    _Atomic(uint64_t) id;       // 0 when free
+    _Atomic(uint64_t) signals;  // TRI_SIG_* below, the id's low 48 bits above
+    _Atomic(uint32_t) flags;
+    uint16_t wheel;  // worker whose wheel holds `timer`
+    uint8_t stage;   // progress of start, stop, restart: lifecycle.c
+    uint8_t reason;  // tr_reason, once it is ending
+
+    /* ---- written by the owner ---- */
+    _Atomic(uintptr_t) sys_mail;  // (and by senders of system mail)
+    _Atomic(const struct tri_behaviour *) current;  // tri_cell_behaviour
+    void *state;
+    tri_node *queue;            // detached user mail, oldest first
+    _Atomic(uint32_t) queued;   // length of queue
+    _Atomic(uint8_t) life;      // tr_state
+    uint8_t slow;               // TRI_SLOW_*
+    uint16_t home;              // index of the worker it is bound to
+    _Atomic(tri_ext *) ext;
+    const char *name;           // owned; NULL: named after the id
+    _Atomic(uint64_t) handled;  // user messages; relaxed, for observers
+
+    /* ---- family; the parent's lock guards the sibling links ---- */
+    _Atomic(tri_cell *) parent;  // changes only if the parent gives it up
+    tri_cell *sibling_next, *sibling_prev;
+    struct tri_props *props;
+    tri_node notice;  // tells the parent of a failure
+    uint32_t incarnation;
+    uint32_t turn_no : 31;
+    uint32_t forced : 1;  // given up by its parent
+};
+
+#define TRI_SIG_BITS 16
+#define TRI_SIG_MASK ((UINT64_C(1) << TRI_SIG_BITS) - 1)
+
+/* Spawn options as they are kept: copied, shared by incarnations. */
+typedef struct tri_props {
+    _Atomic(uint32_t) holds;
+    tr_supervision supervision;
+    bool has_supervision;
+    bool joinable;
+    bool auto_stop;
+    tr_restart_type restart;
+    tr_drain drain;
+    tr_ref drain_to;
+    tr_nanos stop_timeout;
+    uint32_t mailbox_limit;
+    uint32_t soft_limit;
+    tr_overflow overflow;
+    size_t heap_limit;
+    tr_storage *storage;
+    size_t init_size;
+    unsigned char *init;  // behind the struct
+} tri_props;
+
+/* A handler found by the schema of a message. */
+typedef struct tri_slot {
+    uint64_t schema;
+    const tr_type *type;              // the behaviour's own description
+    _Atomic(const tr_type *) alias;   // another file's, found equal
+    tr_handler_fn fn;
+    uint32_t flags;
+} tri_slot;
+
+/* A tr_actor_def made ready once per system. */
+typedef struct tri_behaviour {
+    const tr_actor_def *def;
+    const tr_handler *any;  // TR_ON_ANY, or NULL
+    bool interleaves;       // has READ or INTERLEAVE handlers
+    uint32_t mask;
+    tri_slot slots[];
+} tri_behaviour;
+
+/* The target's half of a watch; it is the notice, too, when the time comes. */
+typedef struct tri_watch {
+    tri_node node;
+    struct tri_watch *next, *prev;  // in the target's list
+    tr_ref watcher;
+    tr_ref target;
+    uint64_t key;  // of the watcher's half
+    uint32_t reason;
+} tri_watch;
+
+/* The watcher's half, and the message that ends the watch. */
+typedef struct tri_watching {
+    tri_node node;
+    tr_ref target;
+    tri_watch *watch;  // valid until it comes back as TERMINATED
+    bool in_order;
+} tri_watching;
+
+/* Who waits for the end, from outside or inside. */
+typedef struct tri_join {
+    tri_node node;
+    struct tri_join *next;
+    tr_ref waiter;         // an actor or a promise
+    uint64_t correlation;
+    uint64_t target_id;
+    bool wants_state;
+    bool missing;          // there was no such actor
+    tr_reason reason;
+    tr_err err;
+    tr_phase phase;
+    char *text;
+    const tr_type *state_type;
+    void *state;           // malloc'd copy, or NULL
+    size_t state_size;
+} tri_join;
+
+/* A request on its way, or any other thing a turn can wait for. */
+typedef struct tri_wait {
+    tri_node node;                 // TRI_NODE_WAKE
+    struct tri_wait *next, *prev;  // in ext->waits
+    tri_timer timer;
+    tri_cell *cell;         // whose wait it is
+    tr_ctx *ctx;            // the turn that is parked on it, or NULL
+    tr_ctx *owner;          // the turn that made this future
+    uint64_t correlation;
+    tr_msg *reply;          // owned until taken
+    struct tri_join *join;  // of tr_join and tr_started: owned until taken
+    tr_err err;
+    uint8_t kind;           // tri_wait_kind
+    bool done;
+    bool woken;             // of THEN and PIPE: the end is in the mailbox
+    bool orphan;            // nobody waits any more; freed with its notice
+    bool has_edge;          // deadlock.c
+    bool linked;            // in the target's list of blocked senders
+    uint16_t wheel;         // worker whose wheel holds the timer
+    tr_then_fn then;        // TRI_WAIT_THEN
+    tr_ref target;
+    const tr_type *type;
+    const char *site;
+    /* Cuts the wait short; false: its wake-up is under way. NULL: can be. */
+    bool (*cancel)(struct tri_wait *wait);
+    tri_ext *room;          // TRI_WAIT_ROOM: whose list we are in
+    struct tri_wait *blocked_next, *blocked_prev;
+} tri_wait;
+
+typedef enum tri_wait_kind {
+    TRI_WAIT_REPLY = 1,  // on the stack of tr_ask
+    TRI_WAIT_FUTURE,     // tr_async: ends with its turn
+    TRI_WAIT_THEN,       // tr_ask_then: ends with the incarnation
+    TRI_WAIT_PIPE,       // tr_ask_pipe
+    TRI_WAIT_SLEEP,
+    TRI_WAIT_ROOM,       // a full mailbox
+    TRI_WAIT_OUTSIDE,    // descriptor, blocking call, join, store
+} tri_wait_kind;
+
+typedef struct tri_heap_block {
+    struct tri_heap_block *next, *prev;
+    size_t size;
+    uint64_t pad;
+} tri_heap_block;
+
+typedef struct tri_closer {
+    struct tri_closer *next;
+    void (*close)(void *object);
+    void *object;
+} tri_closer;
+
+/* A timer of tr_after, tr_every, tr_receive_timeout. Owns its message. */
+typedef struct tri_user_timer {
+    tri_timer timer;
+    struct tri_user_timer *next, *prev;
+    tri_cell *cell;
+    uint64_t cell_id;
+    uint64_t id;
+    tr_nanos every;     // 0: once
+    tr_msg *msg;        // TRI_MSG_TIMER; its sender.cell points back here
+    uint16_t wheel;
+    bool in_flight;     // msg is in the mailbox
+    bool cancelled;     // free it when msg comes out
+    bool once_more;     // was due while in flight
+} tri_user_timer;
+
+typedef struct tri_failure {
+    tr_err err;
+    tr_phase phase;
+    char *text;        // malloc'd or NULL
+    const char *site;
+    tr_msg *msg;       // the message that failed, or NULL; owned
+} tri_failure;
+
+enum { TRI_PRIORITIES = 8 };
+
+struct tri_ext {
+    tri_lock lock;                    // children, names
+    _Atomic(uint32_t) live_children;
+    tri_cell *first_child, *last_child;
+    tri_map names;
+    bool closed;                      // takes no children any more
+
+    const tri_behaviour *first;       // before the first tr_become, or NULL
+    tr_ctx *parked;                   // turns that wait, oldest first
+    tri_watch *watchers;
+    tri_map watching;                 // target id -> tri_watching
+    tri_node *pending, *pending_last; // TERMINATED waiting for their turn
+    tri_join *joins;
+
+    tri_wait *waits;
+    uint64_t correlation;
+    uint64_t timer_id;
+
+    tri_node *kept;                   // tr_msg
+    tri_node *stash, *stash_last;
+    uint32_t stashed;
+    tri_node *urgent[TRI_PRIORITIES]; // oldest first
+    tri_node *urgent_last[TRI_PRIORITIES];
+
+    tri_heap_block *heap;
+    size_t heap_bytes;
+    tri_closer *closers;
+    tri_user_timer *timers;
+    tri_user_timer *receive_timeout;
+    tr_nanos receive_span;
+
+    tri_failure failure;
+    uint32_t restarts;                // in the window
+    uint32_t restarts_all;
+    tr_nanos window_start;
+    tr_nanos backoff;
+    uint32_t history;                 // last eight states, 4 bits each
+
+    _Atomic(uint32_t) bounded;        // messages inside, where TRI_CELL_BOUNDED
+    tri_wait *blocked;                // senders waiting for room
+    tri_wait *blocked_last;
+
+    /* The wait-for edge of the turn that is parked on another actor. */
+    _Atomic(uint64_t) edge_cell;
+    _Atomic(uint64_t) edge_id;
+    _Atomic(uint64_t) edge_seq;       // odd: an edge exists
+    _Atomic(const char *) edge_site;
+    _Atomic(bool) edge_writer;        // the turn could have changed the state
+    tri_lock blocked_lock;            // never cleared: late senders take it
+
+    _Atomic(uint32_t) handles;        // AUTO_STOP
+    _Atomic(const tr_type *) running; // type of the message being handled
+    _Atomic(tr_nanos) running_since;
+};
+
+static inline uintptr_t tri_ref_pointer(tr_ref ref)
+{
+    return (uintptr_t)(ref.cell & UINT64_C(0xffffffffffff));
+}
+
+static inline tri_cell *tri_ref_cell(tr_ref ref)
+{
+    return (tri_cell *)tri_ref_pointer(ref);
+}
+
+static inline tri_cell *tri_cell_of_notice(tri_node *node)
+{
+    return tri_container_of(node, tri_cell, notice);
+}
+
+/* For the owner: no other thread replaces it while the actor lives. */
+static inline tri_ext *tri_ext_of(tri_cell *cell)
+{
+    // Relaxed: the owner wrote it, or got it with the cell.
+    return atomic_load_explicit(&cell->ext, memory_order_relaxed);
+}
+
+/* The cell's extension, made now if need be; NULL without memory. */
+tri_ext *tri_ext_need(tri_worker *worker, tri_cell *cell);
+void tri_ext_free(tri_worker *worker, tri_cell *cell);
+
+/*
+ * A cell with a new id, owned by the caller (neither IDLE nor PARKED), state
+ * CREATED. NULL without memory.
+ */
+tri_cell *tri_cell_new(struct tr_system *sys, tri_cache *cache, uint64_t id);
+/* Gives the memory back; mail and sys_mail are CLOSED. */
+void tri_cell_free(tri_cache *cache, tri_cell *cell);
+
+tr_ref tri_cell_ref(const struct tr_system *sys, const tri_cell *cell);
+
+static inline const struct tri_behaviour *tri_cell_behaviour(tri_cell *cell)
+{
+    // Relaxed: behaviours live as long as the system and never change.
+    return atomic_load_explicit(&cell->current, memory_order_relaxed);
+}
+
+static inline void tri_cell_become(tri_cell *cell,
+                                   const struct tri_behaviour *behaviour)
+{
+    // Relaxed: as above; others only peek at it.
+    atomic_store_explicit(&cell->current, behaviour, memory_order_relaxed);
+}
+
+static inline tri_cell *tri_cell_parent(tri_cell *cell)
+{
+    // Relaxed: set at birth; a new one is only taken under its lock.
+    return atomic_load_explicit(&cell->parent, memory_order_relaxed);
+}
+
+static inline tr_state tri_cell_life(tri_cell *cell)
+{
+    // Relaxed: a look from outside is old the moment it is taken.
+    return (tr_state)atomic_load_explicit(&cell->life, memory_order_relaxed);
+}
+
+/* For the map of names: value is a tri_cell. */
+bool tri_name_is(const void *value, const void *key, size_t size);
+
+const tri_slot *tri_behaviour_find(const tri_behaviour *behaviour,
+                                   const tr_type *type);
+/* Interned by definition; NULL without memory or with a bad definition. */
+const tri_behaviour *tri_behaviour_get(struct tr_system *sys,
+                                       tri_worker *worker,
+                                       const tr_actor_def *def);
+void tri_behaviours_free(struct tr_system *sys);
+
+#endif

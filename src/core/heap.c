@@ -1,0 +1,160 @@
+/*
+ * heap.c - the memory an actor owns: heap, closers, scratch.
+ *
+ * Blocks are chained, so that stop and restart release whatever the actor
+ * has not; closers run newest first.
+ */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/lifecycle.h"
+
+_Static_assert(sizeof(tri_heap_block) % 16 == 0, "malloc's alignment");
+_Static_assert(sizeof(tri_scratch) % 16 == 0, "malloc's alignment");
+
+static TR_NORETURN void no_memory(tr_ctx *ctx, size_t size)
+{
+    (tr_panic)(ctx, "tr_alloc", "out of memory: %zu bytes", size);
+}
+
+static void block_link(tri_ext *ext, tri_heap_block *block)
+{
+    block->prev = NULL;
+    block->next = ext->heap;
+    if (ext->heap != NULL) {
+        ext->heap->prev = block;
+    }
+    ext->heap = block;
+    ext->heap_bytes += block->size;
+}
+
+static void block_unlink(tri_ext *ext, tri_heap_block *block)
+{
+    if (block->prev != NULL) {
+        block->prev->next = block->next;
+    } else {
+        ext->heap = block->next;
+    }
+    if (block->next != NULL) {
+        block->next->prev = block->prev;
+    }
+    ext->heap_bytes -= block->size;
+}
+
+void *tri_heap_alloc(tr_ctx *ctx, size_t size)
+{
+    tri_ext *ext = tri_ext_need(ctx->worker, ctx->cell);
+    const tri_props *props = ctx->cell->props;
+    if (ext == NULL || size > SIZE_MAX / 2 ||
+        (props != NULL && props->heap_limit != 0 &&
+         ext->heap_bytes + size > props->heap_limit)) {
+        return NULL;
+    }
+    tri_heap_block *block =
+        tri_mem_calloc(&ctx->sys->mem, sizeof(*block) + size);
+    if (block == NULL) {
+        return NULL;
+    }
+    block->size = size;
+    block_link(ext, block);
+    return block + 1;
+}
+
+void *tr_alloc(tr_ctx *ctx, size_t size)
+{
+    void *at = tri_heap_alloc(ctx, size);
+    if (at == NULL) {
+        no_memory(ctx, size);
+    }
+    return at;
+}
+
+void *tr_realloc(tr_ctx *ctx, void *old, size_t size)
+{
+    if (old == NULL) {
+        return tr_alloc(ctx, size);
+    }
+    tri_heap_block *block = (tri_heap_block *)old - 1;
+    void *at = tr_alloc(ctx, size);
+    memcpy(at, old, block->size < size ? block->size : size);
+    tr_free(ctx, old);
+    return at;
+}
+
+void tr_free(tr_ctx *ctx, void *memory)
+{
+    if (memory != NULL) {
+        tri_heap_block *block = (tri_heap_block *)memory - 1;
+        block_unlink(tri_ext_of(ctx->cell), block);
+        free(block);
+    }
+}
+
+char *tr_dup(tr_ctx *ctx, const char *text)
+{
+    size_t size = strlen(text) + 1;
+    return memcpy(tr_alloc(ctx, size), text, size);
+}
+
+void *tr_scratch(tr_ctx *ctx, size_t size)
+{
+    TRI_CHECK(ctx->in_turn);
+    tri_scratch *block =
+        size > SIZE_MAX / 2
+            ? NULL
+            : tri_mem_calloc(&ctx->sys->mem, sizeof(*block) + size);
+    if (block == NULL) {
+        no_memory(ctx, size);
+    }
+    block->next = ctx->scratch;
+    ctx->scratch = block;
+    ctx->flags |= TRI_CTX_SCRATCH;
+    return block + 1;
+}
+
+char *tr_textf(tr_ctx *ctx, const char *format, ...)
+{
+    va_list args, again;
+    va_start(args, format);
+    va_copy(again, args);
+    int length = vsnprintf(NULL, 0, format, args);
+    va_end(args);
+    size_t size = length < 0 ? 1 : (size_t)length + 1;
+    char *text = tr_scratch(ctx, size);
+    vsnprintf(text, size, format, again);
+    va_end(again);
+    return text;
+}
+
+void tr_on_end(tr_ctx *ctx, void (*close)(void *object), void *object)
+{
+    tri_ext *ext = tri_ext_need(ctx->worker, ctx->cell);
+    tri_closer *closer =
+        ext != NULL ? tri_mem_calloc(&ctx->sys->mem, sizeof(*closer)) : NULL;
+    if (closer == NULL) {
+        close(object);  // it is ours already: nothing may leak
+        no_memory(ctx, sizeof(*closer));
+    }
+    *closer = (tri_closer){ext->closers, close, object};
+    ext->closers = closer;
+}
+
+void tri_heap_release(tri_worker *worker, tri_cell *cell)
+{
+    (void)worker;
+    tri_ext *ext = tri_ext_of(cell);
+    while (ext->closers != NULL) {
+        tri_closer *closer = ext->closers;
+        ext->closers = closer->next;
+        closer->close(closer->object);
+        free(closer);
+    }
+    while (ext->heap != NULL) {
+        tri_heap_block *next = ext->heap->next;
+        free(ext->heap);
+        ext->heap = next;
+    }
+    ext->heap_bytes = 0;
+}

@@ -1,0 +1,71 @@
+/*
+ * lifecycle.h - what the parts of an actor's life ask of each other.
+ *
+ * Threads: the owner of the cell, except where said.
+ */
+#ifndef TRI_CORE_LIFECYCLE_H
+#define TRI_CORE_LIFECYCLE_H
+
+#include "core/runtime.h"
+
+#define TRI_STOP_TIMEOUT TR_SECONDS(5)
+
+/* A code that only the runtime may use becomes TR_EFAILED. */
+tr_err tri_blame(tr_err err);
+
+void tri_unstash(tri_cell *cell);
+/* Takes node: a dead letter, or what else becomes of its kind. */
+void tri_drain_node(tri_worker *worker, tr_ref self, tri_node *node,
+                    uint32_t reason);
+
+/* ---- spawn.c ---- */
+
+/* With the parent's lock. */
+void tri_children_unlink(tri_ext *parent, tri_cell *child);
+/* Children that do not end in time are left to the root. */
+void tri_children_give_up(tr_ctx *ctx);
+tr_err tri_name_check(const char *name);
+/* One actor less; wakes whoever waits for the last. */
+void tri_live_less(tr_system *sys);
+
+/* ---- supervise.c ---- */
+
+const tr_supervision *tri_supervision_of(tr_system *sys, tri_cell *cell);
+/* Forgets the failure; its message becomes a dead letter. */
+void tri_failure_clear(tri_worker *worker, tri_cell *cell, uint32_t reason);
+/* Puts the failed message back in front, once, if the policy wants it. */
+void tri_failure_retry(tr_ctx *ctx, tri_cell *cell);
+
+enum { TRI_PATH_MAX = 512, TRI_SHOWN_MAX = 256 };
+
+typedef struct tri_failure_view {  // with room for what it points to
+    tr_failure failure;
+    char path[TRI_PATH_MAX];
+    char message[TRI_SHOWN_MAX];
+    char state[TRI_SHOWN_MAX];
+} tri_failure_view;
+
+void tri_failure_show(tr_system *sys, tri_cell *cell, tri_failure_view *view);
+/* Writes the path of a living cell. */
+void tri_path_write(tr_system *sys, tri_cell *cell, char *buf, size_t size);
+
+/* ---- join.c ---- */
+
+/* Those who wait for the start hear how it went. */
+void tri_join_started(tri_worker *worker, tri_cell *cell, tr_err err);
+/* Fills the results in while the state is still there, then sends them. */
+void tri_joins_prepare(tri_worker *worker, tri_cell *cell, tr_reason reason);
+void tri_joins_tell(tri_worker *worker, tri_cell *cell);
+
+/* ---- ask.c ---- */
+
+/* Answers with an error and leaves msg with the caller, marked ANSWERED. */
+void tri_answer_copy(tri_worker *worker, tr_msg *msg, tr_err err,
+                     const char *text);
+
+/* ---- watch.c ---- */
+
+void tri_unwatch_all(tri_worker *worker, tri_cell *cell);
+void tri_unwatch_all_but_children(tri_worker *worker, tri_cell *cell);
+
+#endif

@@ -1,0 +1,543 @@
+/*
+ * mailbox.c - both lanes of a mailbox, and what a send may run into.
+ *
+ * The words and their bits are drawn in cell.h. The argument that no wake-up
+ * is lost:
+ *
+ *  - user mail: the push itself replaces IDLE, so it either finds the bit and
+ *    schedules, or the owner's step to IDLE fails and it looks again;
+ *  - system mail: the sender writes sys_mail, then reads mail; the owner
+ *    writes IDLE or PARKED into mail, then reads sys_mail. All four are
+ *    seq_cst, so at least one of the two sees the other's write
+ *    (tests/model/mailbox.pml).
+ */
+#include "core/mailbox.h"
+
+#include <stdlib.h>
+
+#include "core/runtime.h"
+
+/* ---- pushing ---- */
+
+static inline tr_err push_user(tri_worker *worker, tri_cell *cell, uint64_t id,
+                               tr_msg *msg, uint32_t *depth)
+{
+    // Relaxed: only a first glance; the message carries the id.
+    if (TRI_UNLIKELY(atomic_load_explicit(&cell->id, memory_order_relaxed) !=
+                     id)) {
+        return TR_EGONE;
+    }
+    msg->to_id = id;
+    // Relaxed: the exchange below confirms it.
+    uintptr_t seen = atomic_load_explicit(&cell->mail, memory_order_relaxed);
+    uint32_t below;
+    do {
+        if (TRI_UNLIKELY(seen & TRI_MAIL_CLOSED)) {
+            return TR_ESTOPPED;
+        }
+        tri_node *head = (tri_node *)(seen & ~TRI_MAIL_BITS);
+        // Relaxed: an estimate; the node may be another's by now (mem.h).
+        below = head == NULL ? 0
+                             : atomic_load_explicit(&head->depth,
+                                                    memory_order_relaxed);
+        msg->node.next = head;
+        atomic_store_explicit(&msg->node.depth, below + 1,
+                              memory_order_relaxed);
+        // Release: publishes the message to tri_detach. Acquire: where IDLE
+        // was set the cell is ours now; pairs with the step in tri_sleep.
+    } while (!atomic_compare_exchange_weak_explicit(
+        &cell->mail, &seen, (uintptr_t)msg | (seen & TRI_MAIL_PARKED),
+        memory_order_acq_rel, memory_order_relaxed));
+    *depth = below + 1;
+    if (seen & TRI_MAIL_IDLE) {
+        tri_schedule(worker, cell);
+    }
+    return TR_OK;
+}
+
+tr_err tri_push(tri_worker *worker, tri_cell *cell, uint64_t id, tr_msg *msg)
+{
+    uint32_t depth;
+    return push_user(worker, cell, id, msg, &depth);
+}
+
+/* Schedules the cell if nobody owns it. After a write to sys_mail. */
+static void poke(tri_worker *worker, tri_cell *cell)
+{
+    // Seq_cst: after our write to sys_mail; see the file comment.
+    uintptr_t seen = atomic_load_explicit(&cell->mail, memory_order_seq_cst);
+    while (seen & (TRI_MAIL_IDLE | TRI_MAIL_PARKED)) {
+        // Acquire side: pairs with tri_sleep, the cell is ours.
+        if (atomic_compare_exchange_weak_explicit(
+                &cell->mail, &seen,
+                seen & ~(TRI_MAIL_IDLE | TRI_MAIL_PARKED),
+                memory_order_seq_cst, memory_order_seq_cst)) {
+            tri_schedule(worker, cell);
+            return;
+        }
+    }
+}
+
+bool tri_push_system(tri_worker *worker, tri_cell *cell, tri_node *node)
+{
+    // Relaxed: confirmed by the exchange.
+    uintptr_t seen =
+        atomic_load_explicit(&cell->sys_mail, memory_order_relaxed);
+    do {
+        if (seen & TRI_SYS_CLOSED) {
+            return false;
+        }
+        node->next = (tri_node *)(seen & ~TRI_SYS_BITS);
+        // Seq_cst: before poke reads mail; also publishes the node.
+    } while (!atomic_compare_exchange_weak_explicit(
+        &cell->sys_mail, &seen, (uintptr_t)node | (seen & TRI_SYS_SIGNAL),
+        memory_order_seq_cst, memory_order_relaxed));
+    poke(worker, cell);
+    return true;
+}
+
+void tri_signal(tri_worker *worker, tri_cell *cell, uint64_t id,
+                uint32_t signal)
+{
+    uint64_t owner = id << TRI_SIG_BITS;
+    // Relaxed: confirmed by the exchange.
+    uint64_t seen = atomic_load_explicit(&cell->signals, memory_order_relaxed);
+    do {
+        if ((seen & ~TRI_SIG_MASK) != owner) {
+            return;  // ended, and perhaps another lives there
+        }
+        // Release: what the signal speaks of; pairs with tri_signals_take.
+    } while (!atomic_compare_exchange_weak_explicit(
+        &cell->signals, &seen, seen | signal, memory_order_release,
+        memory_order_relaxed));
+    // Seq_cst: before poke reads mail. On a reused cell it is a false alarm.
+    atomic_fetch_or_explicit(&cell->sys_mail, TRI_SYS_SIGNAL,
+                             memory_order_seq_cst);
+    poke(worker, cell);
+}
+
+/* ---- the owner's side ---- */
+
+uint32_t tri_signals_take(tri_cell *cell)
+{
+    // Acquire: pairs with tri_signal.
+    uint64_t seen = atomic_fetch_and_explicit(&cell->signals, ~TRI_SIG_MASK,
+                                              memory_order_acquire);
+    return (uint32_t)(seen & TRI_SIG_MASK);
+}
+
+static tri_node *reversed(tri_node *newest, uint32_t *count)
+{
+    tri_node *oldest = NULL;
+    uint32_t n = 0;
+    while (newest != NULL) {
+        tri_node *next = newest->next;
+        newest->next = oldest;
+        oldest = newest;
+        newest = next;
+        n++;
+    }
+    *count = n;
+    return oldest;
+}
+
+tri_node *tri_system_take(tri_cell *cell, bool *signalled)
+{
+    // Acquire: sees the nodes that tri_push_system published.
+    uintptr_t seen = atomic_fetch_and_explicit(&cell->sys_mail, TRI_SYS_CLOSED,
+                                               memory_order_acq_rel);
+    uint32_t count;
+    *signalled = (seen & TRI_SYS_SIGNAL) != 0;
+    return reversed((tri_node *)(seen & ~TRI_SYS_BITS), &count);
+}
+
+/* Moves urgent messages out of a detached list into their lanes. */
+static tri_node *sort_urgent(tri_cell *cell, tri_node *list, uint32_t *count)
+{
+    tri_ext *ext = tri_ext_of(cell);
+    tri_node *first = NULL, **link = &first;
+    for (tri_node *node = list, *next; node != NULL; node = next) {
+        next = node->next;
+        if (node->priority == 0 || ext == NULL) {
+            *link = node;
+            link = &node->next;
+            continue;
+        }
+        node->next = NULL;
+        if (ext->urgent[node->priority] == NULL) {
+            ext->urgent[node->priority] = node;
+        } else {
+            ext->urgent_last[node->priority]->next = node;
+        }
+        ext->urgent_last[node->priority] = node;
+        cell->slow |= TRI_SLOW_URGENT;
+        (*count)--;
+    }
+    *link = NULL;
+    return first;
+}
+
+bool tri_detach(tri_cell *cell)
+{
+    // Relaxed: an empty lane costs no exchange.
+    uintptr_t seen = atomic_load_explicit(&cell->mail, memory_order_relaxed);
+    if ((seen & ~TRI_MAIL_BITS) == 0) {
+        return false;
+    }
+    // Acquire: sees the messages that push_user published. Only the owner
+    // sets CLOSED, so what it has seen of that bit is true.
+    seen = atomic_exchange_explicit(&cell->mail, seen & TRI_MAIL_CLOSED,
+                                    memory_order_acq_rel);
+    uint32_t flags = atomic_load_explicit(&cell->flags, memory_order_relaxed);
+    uint32_t count;
+    tri_node *list = reversed((tri_node *)(seen & ~TRI_MAIL_BITS), &count);
+    if (TRI_UNLIKELY(flags & TRI_CELL_URGENT)) {
+        list = sort_urgent(cell, list, &count);
+    }
+    tri_node **end = &cell->queue;
+    while (*end != NULL) {
+        end = &(*end)->next;
+    }
+    *end = list;
+    // Relaxed: for observers.
+    atomic_store_explicit(
+        &cell->queued,
+        atomic_load_explicit(&cell->queued, memory_order_relaxed) + count,
+        memory_order_relaxed);
+    return true;
+}
+
+/* Ends ownership unless system mail has come: true, the cell is not ours. */
+static bool settle(tri_cell *cell, uintptr_t bit)
+{
+    // Seq_cst: after the step in tri_sleep; see the file comment.
+    uintptr_t sys = atomic_load_explicit(&cell->sys_mail,
+                                         memory_order_seq_cst);
+    if ((sys & ~TRI_SYS_CLOSED) == 0) {
+        return true;
+    }
+    // Relaxed: confirmed by the exchange.
+    uintptr_t seen = atomic_load_explicit(&cell->mail, memory_order_relaxed);
+    while (seen & bit) {
+        // Acquire: as poke, the cell is ours again.
+        if (atomic_compare_exchange_weak_explicit(&cell->mail, &seen,
+                                                  seen & ~bit,
+                                                  memory_order_acq_rel,
+                                                  memory_order_relaxed)) {
+            return false;
+        }
+    }
+    return true;  // somebody else has scheduled it
+}
+
+bool tri_sleep(tri_cell *cell, bool for_user_mail)
+{
+    uintptr_t bit = for_user_mail ? TRI_MAIL_IDLE : TRI_MAIL_PARKED;
+    // Relaxed: confirmed by the exchange.
+    uintptr_t seen = atomic_load_explicit(&cell->mail, memory_order_relaxed);
+    do {
+        TRI_CHECK_SLOW((seen & (TRI_MAIL_IDLE | TRI_MAIL_PARKED)) == 0);
+        if (for_user_mail && (seen & ~TRI_MAIL_BITS) != 0) {
+            return false;
+        }
+        // Release: all that the owner wrote, to whoever takes the cell next.
+        // Seq_cst: before settle reads sys_mail.
+    } while (!atomic_compare_exchange_weak_explicit(
+        &cell->mail, &seen, seen | bit, memory_order_seq_cst,
+        memory_order_relaxed));
+    return settle(cell, bit);
+}
+
+tri_node *tri_close_user(tri_cell *cell)
+{
+    // Acquire: sees what push_user published; nothing comes after.
+    uintptr_t seen = atomic_exchange_explicit(&cell->mail, TRI_MAIL_CLOSED,
+                                              memory_order_acq_rel);
+    TRI_CHECK((seen & (TRI_MAIL_IDLE | TRI_MAIL_PARKED)) == 0);
+    uint32_t count;
+    return reversed((tri_node *)(seen & ~TRI_MAIL_BITS), &count);
+}
+
+tri_node *tri_close_system(tri_cell *cell)
+{
+    // Acquire: sees what tri_push_system published; nothing comes after.
+    uintptr_t seen = atomic_exchange_explicit(&cell->sys_mail, TRI_SYS_CLOSED,
+                                              memory_order_acq_rel);
+    uint32_t count;
+    return reversed((tri_node *)(seen & ~TRI_SYS_BITS), &count);
+}
+
+uint32_t tri_depth(tri_cell *cell)
+{
+    // Relaxed throughout: an estimate.
+    uintptr_t seen = atomic_load_explicit(&cell->mail, memory_order_relaxed);
+    tri_node *head = (tri_node *)(seen & ~TRI_MAIL_BITS);
+    uint32_t depth = atomic_load_explicit(&cell->queued, memory_order_relaxed);
+    if (head != NULL) {
+        depth += atomic_load_explicit(&head->depth, memory_order_relaxed);
+    }
+    return depth;
+}
+
+/* ---- sending with all its policies ---- */
+
+void tri_dead(tri_worker *worker, tr_ref to, tr_msg *msg, uint32_t reason)
+{
+    worker->sys->up->dead_letter(worker, to, msg, reason);
+}
+
+static uint32_t reason_of(tr_err err)
+{
+    switch (err) {
+    case TR_EFULL:
+    case TR_EDEADLOCK:
+        return TR_DEAD_FULL;
+    case TR_EFOREIGN:
+        return TR_DEAD_FOREIGN;
+    case TR_ESTOPPED:
+        return TR_DEAD_STOPPING;
+    case TR_ECLOSED:
+        return TR_DEAD_CLOSED;
+    default:
+        return TR_DEAD_NO_SUCH_ACTOR;
+    }
+}
+
+/* Counts the message into a bounded mailbox. */
+static tr_err admit(tri_actor_from *who, tri_cell *cell, tr_ref to)
+{
+    // Acquire: pairs with tri_ext_need; a bounded cell is born with one.
+    tri_ext *ext = atomic_load_explicit(&cell->ext, memory_order_acquire);
+    const tri_props *props = cell->props;
+    if (ext == NULL || props == NULL || who->sys == NULL) {
+        return TR_OK;
+    }
+    // Relaxed: only the number counts, not what it guards.
+    uint32_t before = atomic_fetch_add_explicit(&ext->bounded, 1,
+                                                memory_order_relaxed);
+    if (before < props->mailbox_limit) {
+        return TR_OK;
+    }
+    switch (props->overflow) {
+    case TR_OVERFLOW_DROP_OLD:
+        return TR_OK;  // the owner drops what is too much: tri_trim
+    case TR_OVERFLOW_BLOCK: {
+        // It is admitted when its turn comes; counted already.
+        tr_err err = tri_wait_for_room(who, cell, to, props->mailbox_limit);
+        if (err != TR_OK) {
+            atomic_fetch_sub_explicit(&ext->bounded, 1, memory_order_relaxed);
+        }
+        return err;
+    }
+    case TR_OVERFLOW_STOP:
+        tri_signal(who->worker, cell, to.id, TRI_SIG_STOP);
+        break;
+    default:
+        break;
+    }
+    atomic_fetch_sub_explicit(&ext->bounded, 1, memory_order_relaxed);
+    return TR_EFULL;
+}
+
+/* A sender that has filled the mailbox beyond the soft limit waits. */
+static void slow_down(tri_actor_from *who, tri_cell *cell, tr_ref to)
+{
+    const tri_props *props = cell->props;
+    uint32_t limit = props != NULL && props->soft_limit != 0
+                         ? props->soft_limit
+                         : who->sys->options.soft_limit;
+    uint32_t depth = tri_depth(cell);
+    if (depth <= limit) {
+        return;
+    }
+    if (tri_wait_for_room(who, cell, to, limit) != TR_OK) {
+        who->sys->up->overload(who->worker, cell, depth);
+    }
+}
+
+tr_err tri_try_send(tri_actor_from *who, tr_ref to, tr_msg *msg)
+{
+    tr_system *sys = who->sys;
+    if (TRI_UNLIKELY((to.cell >> 48) != sys->tag)) {
+        return tri_ref_pointer(to) == 0 ? TR_EGONE : TR_EFOREIGN;
+    }
+    tri_cell *cell = tri_ref_cell(to);
+    // Relaxed: set before the ref existed; of another actor if it is stale.
+    uint32_t flags = atomic_load_explicit(&cell->flags, memory_order_relaxed);
+    msg->sender = who->sender;
+    if (TRI_UNLIKELY(flags & (TRI_CELL_BOUNDED | TRI_CELL_VIRTUAL))) {
+        if (flags & TRI_CELL_VIRTUAL) {
+            sys->up->virtual_send(who->worker, to, msg);
+            return TR_OK;
+        }
+        // Relaxed: as in push_user. Props belong to the actor we mean.
+        if (atomic_load_explicit(&cell->id, memory_order_relaxed) != to.id) {
+            return TR_EGONE;
+        }
+        TR_TRY(admit(who, cell, to));
+    }
+    uint32_t depth;
+    TR_TRY(push_user(who->worker, cell, to.id, msg, &depth));
+    tr_ctx *ctx = who->ctx;
+    if (ctx != NULL) {
+        if (TRI_UNLIKELY(depth >= TRI_SOFT_GLANCE) &&
+            (flags & (TRI_CELL_SYSTEM | TRI_CELL_OUTSIDE)) == 0) {
+            slow_down(who, cell, to);
+        }
+        if (TRI_UNLIKELY(--ctx->worker->sends_left == 0)) {
+            tri_yield(ctx);
+        }
+    }
+    return TR_OK;
+}
+
+void tri_send(tri_actor_from *who, tr_ref to, tr_msg *msg)
+{
+    tr_err err = tri_try_send(who, to, msg);
+    if (TRI_UNLIKELY(err != TR_OK)) {
+        tri_dead(who->worker, to, msg, reason_of(err));
+    }
+}
+
+/* ---- waiting for room ---- */
+
+static void blocked_link(tri_ext *ext, tri_wait *wait)
+{
+    wait->blocked_next = NULL;
+    wait->blocked_prev = ext->blocked_last;
+    if (ext->blocked_last != NULL) {
+        ext->blocked_last->blocked_next = wait;
+    } else {
+        ext->blocked = wait;
+    }
+    ext->blocked_last = wait;
+    wait->linked = true;
+}
+
+static void blocked_unlink(tri_ext *ext, tri_wait *wait)
+{
+    if (wait->blocked_prev != NULL) {
+        wait->blocked_prev->blocked_next = wait->blocked_next;
+    } else {
+        ext->blocked = wait->blocked_next;
+    }
+    if (wait->blocked_next != NULL) {
+        wait->blocked_next->blocked_prev = wait->blocked_prev;
+    } else {
+        ext->blocked_last = wait->blocked_prev;
+    }
+    wait->linked = false;
+}
+
+bool tri_room_leave(tri_wait *wait)
+{
+    tri_ext *ext = wait->room;
+    tri_lock_take(&ext->blocked_lock);
+    bool linked = wait->linked;
+    if (linked) {
+        blocked_unlink(ext, wait);
+    }
+    tri_lock_drop(&ext->blocked_lock);
+    return linked;
+}
+
+void tri_room(tri_worker *worker, tri_cell *cell)
+{
+    tri_ext *ext = tri_ext_of(cell);
+    cell->slow &= (uint8_t)~TRI_SLOW_BLOCKED;
+    if (ext == NULL) {
+        return;
+    }
+    for (;;) {
+        tri_lock_take(&ext->blocked_lock);
+        tri_wait *wait = ext->blocked;
+        tri_cell *waiter = NULL;
+        if (wait != NULL) {
+            blocked_unlink(ext, wait);
+            waiter = wait->ctx->cell;
+        }
+        tri_lock_drop(&ext->blocked_lock);
+        if (wait == NULL) {
+            return;
+        }
+        // The waiter stays parked until it has this node: tri_cut_waits.
+        wait->node.kind = TRI_NODE_WAKE;
+        bool taken = tri_push_system(worker, waiter, &wait->node);
+        TRI_CHECK(taken);
+    }
+}
+
+void tri_room_if_low(tri_worker *worker, tri_cell *cell)
+{
+    const tri_props *props = cell->props;
+    uint32_t limit = worker->sys->options.soft_limit;
+    if (props != NULL && props->mailbox_limit != 0) {
+        limit = props->mailbox_limit;
+    } else if (props != NULL && props->soft_limit != 0) {
+        limit = props->soft_limit;
+    }
+    if (tri_depth(cell) <= limit / 2) {
+        tri_room(worker, cell);
+    } else {
+        cell->slow |= TRI_SLOW_BLOCKED;
+    }
+}
+
+void tri_bounded_trim(tri_worker *worker, tri_cell *cell)
+{
+    const tri_props *props = cell->props;
+    tri_ext *ext = tri_ext_of(cell);
+    if (props->overflow != TR_OVERFLOW_DROP_OLD) {
+        return;
+    }
+    tri_detach(cell);
+    // Relaxed: only the number counts.
+    while (cell->queue != NULL &&
+           atomic_load_explicit(&ext->bounded, memory_order_relaxed) >
+               props->mailbox_limit) {
+        tri_node *node = cell->queue;
+        cell->queue = node->next;
+        atomic_fetch_sub_explicit(&cell->queued, 1, memory_order_relaxed);
+        atomic_fetch_sub_explicit(&ext->bounded, 1, memory_order_relaxed);
+        tri_dead(worker, tri_cell_ref(worker->sys, cell), tri_msg_from(node),
+                 TR_DEAD_DROPPED_OLD);
+    }
+}
+
+tr_err tri_wait_for_room(tri_actor_from *who, tri_cell *cell, tr_ref to,
+                         uint32_t limit)
+{
+    tr_ctx *ctx = who->ctx;
+    if (ctx == NULL || cell == ctx->cell || !tri_can_park(ctx) ||
+        ctx->cancel != TR_OK) {
+        return TR_EFULL;
+    }
+    tri_ext *ext = tri_ext_need(who->worker, cell);
+    if (ext == NULL || tri_ext_need(who->worker, ctx->cell) == NULL) {
+        return TR_ENOMEM;
+    }
+    tri_wait wait = {.kind = TRI_WAIT_ROOM, .ctx = ctx, .target = to,
+                     .room = ext, .cancel = tri_room_leave,
+                     .site = "tr_tell"};
+    tr_err err = tri_edge_begin(ctx, &wait);
+    if (err != TR_OK) {
+        return err;  // it would close a cycle
+    }
+    tri_lock_take(&ext->blocked_lock);
+    blocked_link(ext, &wait);
+    tri_lock_drop(&ext->blocked_lock);
+    // Seq_cst: pairs with tri_close_user, whose owner then empties the list;
+    // either it sees us there or we see here that it has closed.
+    uintptr_t mail = atomic_load_explicit(&cell->mail, memory_order_seq_cst);
+    uint64_t id = atomic_load_explicit(&cell->id, memory_order_seq_cst);
+    if (((mail & TRI_MAIL_CLOSED) || id != to.id ||
+         tri_depth(cell) <= limit / 2) &&
+        tri_room_leave(&wait)) {
+        tri_edge_end(ctx, &wait);
+        return TR_OK;
+    }
+    tri_signal(who->worker, cell, to.id, TRI_SIG_ROOM);
+    err = tri_park(ctx, &wait);
+    tri_edge_end(ctx, &wait);
+    return err;
+}

@@ -1,0 +1,213 @@
+/*
+ * mem.c - size classes, magazines, chunks.
+ *
+ * Invariant: a block is in exactly one place: in use, in a cache's magazine,
+ * in the store, or in the untouched part of a chunk. Fresh memory is handed
+ * out by a moving pointer, so pages are first touched when they are used.
+ */
+#include "core/mem.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/pages.h"
+
+const uint16_t tri_class_size[TRI_CLASS_COUNT] = {
+    64, 96, 128, 192, 256, 512, 1024, 2048, 4096, TRI_SMALL_MAX,
+    192,  // TRI_CLASS_CELL: struct tri_cell, asserted in cell.c
+    768,  // TRI_CLASS_EXT: struct tri_ext, asserted in cell.c
+    16, 32,
+};
+
+enum {
+    CHUNK_SIZE = 256 * 1024,
+    CHUNK_HEADER = 64,  // keeps blocks on their cache lines
+};
+
+void tri_mem_init(tri_mem *mem, size_t budget)
+{
+    memset(mem, 0, sizeof(*mem));
+    mem->budget = budget;
+    // Relaxed: no other thread knows mem yet.
+    atomic_store_explicit(&mem->fail_at, -1, memory_order_relaxed);
+}
+
+void tri_mem_fini(tri_mem *mem)
+{
+    tri_chunk *chunk = mem->chunks;
+    while (chunk != NULL) {
+        tri_chunk *next = chunk->next;
+        tri_pages_unmap(chunk, chunk->size);
+        chunk = next;
+    }
+    mem->chunks = NULL;
+}
+
+void tri_mem_fail_after(tri_mem *mem, int64_t n)
+{
+    // Relaxed: a counter of the tests, it orders nothing.
+    atomic_store_explicit(&mem->fail_at, n, memory_order_relaxed);
+}
+
+bool tri_mem_should_fail(tri_mem *mem)
+{
+    // Relaxed: as above.
+    if (atomic_load_explicit(&mem->fail_at, memory_order_relaxed) < 0) {
+        return false;
+    }
+    return atomic_fetch_sub_explicit(&mem->fail_at, 1,
+                                     memory_order_relaxed) == 0;
+}
+
+void *tri_mem_calloc(tri_mem *mem, size_t size)
+{
+    return tri_mem_should_fail(mem) ? NULL : calloc(1, size);
+}
+
+void tri_cache_init(tri_cache *cache, tri_mem *mem)
+{
+    memset(cache, 0, sizeof(*cache));
+    cache->mem = mem;
+}
+
+static void store_put(tri_store *store, tri_magazine *magazine)
+{
+    if (magazine->head == NULL) {
+        return;
+    }
+    tri_lock_take(&store->lock);
+    magazine->head->next_mag = store->magazines;
+    store->magazines = magazine->head;
+    tri_lock_drop(&store->lock);
+    *magazine = (tri_magazine){0};
+}
+
+static bool store_get(tri_store *store, tri_magazine *magazine)
+{
+    tri_lock_take(&store->lock);
+    tri_block *first = store->magazines;
+    if (first != NULL) {
+        store->magazines = first->next_mag;
+    }
+    tri_lock_drop(&store->lock);
+    if (first == NULL) {
+        return false;
+    }
+    magazine->head = first;
+    magazine->count = 0;  // short ones exist after a cache ended: count
+    for (tri_block *b = first; b != NULL; b = b->next) {
+        magazine->count++;
+    }
+    return true;
+}
+
+void tri_cache_fini(tri_cache *cache)
+{
+    for (uint32_t k = 0; k < TRI_CLASS_COUNT; k++) {
+        store_put(&cache->mem->store[k], &cache->of[k].hot);
+        store_put(&cache->mem->store[k], &cache->of[k].spare);
+        // What is left of `fresh` stays unused until the end.
+    }
+}
+
+static bool chunk_new(tri_cache *cache, uint32_t klass)
+{
+    tri_mem *mem = cache->mem;
+    // Relaxed: a statistic; the budget is a soft bound.
+    size_t mapped = atomic_load_explicit(&mem->mapped, memory_order_relaxed);
+    if (mem->budget != 0 && mapped + CHUNK_SIZE > mem->budget) {
+        return false;
+    }
+    tri_chunk *chunk = tri_pages_map(CHUNK_SIZE);
+    if (chunk == NULL) {
+        return false;
+    }
+    _Static_assert(sizeof(tri_chunk) <= CHUNK_HEADER, "chunk header");
+    atomic_fetch_add_explicit(&mem->mapped, CHUNK_SIZE, memory_order_relaxed);
+    chunk->size = CHUNK_SIZE;
+    tri_lock_take(&mem->lock);
+    chunk->next = mem->chunks;
+    mem->chunks = chunk;
+    tri_lock_drop(&mem->lock);
+    size_t count = (CHUNK_SIZE - CHUNK_HEADER) / tri_class_size[klass];
+    cache->of[klass].fresh = (char *)chunk + CHUNK_HEADER;
+    cache->of[klass].fresh_end =
+        cache->of[klass].fresh + count * tri_class_size[klass];
+    return true;
+}
+
+void *tri_cache_refill(tri_cache *cache, uint32_t klass)
+{
+    TRI_CHECK(klass < TRI_CLASS_COUNT);
+    tri_magazine *hot = &cache->of[klass].hot;
+    tri_magazine *spare = &cache->of[klass].spare;
+
+    if (spare->head != NULL) {
+        *hot = *spare;
+        *spare = (tri_magazine){0};
+    } else if (!store_get(&cache->mem->store[klass], hot)) {
+        if (cache->of[klass].fresh == cache->of[klass].fresh_end &&
+            !chunk_new(cache, klass)) {
+            return NULL;
+        }
+        void *at = cache->of[klass].fresh;
+        cache->of[klass].fresh += tri_class_size[klass];
+        return at;
+    }
+    tri_block *block = hot->head;
+    hot->head = block->next;
+    hot->count--;
+    return block;
+}
+
+void tri_cache_spill(tri_cache *cache, uint32_t klass)
+{
+    tri_magazine *hot = &cache->of[klass].hot;
+    tri_magazine *spare = &cache->of[klass].spare;
+
+    store_put(&cache->mem->store[klass], spare);
+    *spare = *hot;
+    *hot = (tri_magazine){0};
+}
+
+uint32_t tri_class_of(size_t size)
+{
+    for (uint32_t k = 0; k < TRI_CLASS_CELL; k++) {
+        if (size <= tri_class_size[k]) {
+            return k;
+        }
+    }
+    return TRI_CLASS_BIG;
+}
+
+/* The size is kept in front, in a prefix as long as the alignment. */
+void *tri_big_alloc(tri_mem *mem, size_t size)
+{
+    if (size > SIZE_MAX / 2 || tri_mem_should_fail(mem)) {
+        return NULL;
+    }
+    size_t total = (size + 2 * TRI_BLOCK_ALIGN - 1) / TRI_BLOCK_ALIGN *
+                   TRI_BLOCK_ALIGN;
+    // Relaxed: statistics, see chunk_new.
+    size_t used = atomic_load_explicit(&mem->mapped, memory_order_relaxed) +
+                  atomic_load_explicit(&mem->big, memory_order_relaxed);
+    if (mem->budget != 0 && used + total > mem->budget) {
+        return NULL;
+    }
+    char *at = aligned_alloc(TRI_BLOCK_ALIGN, total);
+    if (at == NULL) {
+        return NULL;
+    }
+    *(size_t *)(void *)at = total;
+    atomic_fetch_add_explicit(&mem->big, total, memory_order_relaxed);
+    return at + TRI_BLOCK_ALIGN;
+}
+
+void tri_big_free(tri_mem *mem, void *at)
+{
+    char *start = (char *)at - TRI_BLOCK_ALIGN;
+    size_t total = *(size_t *)(void *)start;
+    // Relaxed: a statistic.
+    atomic_fetch_sub_explicit(&mem->big, total, memory_order_relaxed);
+    free(start);
+}

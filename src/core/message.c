@@ -1,0 +1,114 @@
+/*
+ * message.c - making and freeing envelopes.
+ */
+#include "core/message.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "schema/pack.h"
+
+tr_msg *tri_msg_new_raw(tri_cache *cache, const tr_type *type, size_t size,
+                        bool ask)
+{
+    if (size > SIZE_MAX / 4) {
+        return NULL;
+    }
+    size_t total = sizeof(tr_msg) + size + (ask ? sizeof(tri_ask) : 0);
+    uint32_t klass = tri_class_of(total);
+    char *block = klass == TRI_CLASS_BIG ? tri_big_alloc(cache->mem, total)
+                                         : tri_cache_alloc(cache, klass);
+    if (block == NULL) {
+        return NULL;
+    }
+    tr_msg *msg = (tr_msg *)(void *)(block + (ask ? sizeof(tri_ask) : 0));
+    msg->node.next = NULL;
+    msg->node.type = type;
+    msg->node.kind = TRI_NODE_USER;
+    msg->node.klass = (uint8_t)klass;
+    msg->node.flags = ask ? TRI_MSG_ASK : 0;
+    msg->node.priority = 0;
+    return msg;
+}
+
+/* Small sizes by words: a call of memcpy costs more than the copy. */
+static inline void copy_payload(void *to, const void *from, size_t size)
+{
+    switch (size) {
+    case 0:
+        return;
+    case 8:
+        memcpy(to, from, 8);
+        return;
+    case 16:
+        memcpy(to, from, 16);
+        return;
+    case 24:
+        memcpy(to, from, 24);
+        return;
+    case 32:
+        memcpy(to, from, 32);
+        return;
+    default:
+        memcpy(to, from, size);
+    }
+}
+
+tr_msg *tri_msg_new(tri_cache *cache, const tr_type *type, const void *payload,
+                    bool ask)
+{
+    if (TRI_LIKELY(type->var_count == 0)) {
+        tr_msg *msg = tri_msg_new_raw(cache, type, type->size, ask);
+        if (msg != NULL) {
+            copy_payload(msg->payload, payload, type->size);
+        }
+        return msg;
+    }
+    size_t tail = tri_pack_size(type, payload);
+    if (tail == SIZE_MAX) {
+        return NULL;
+    }
+    size_t head = (type->size + 15u) & ~(size_t)15;
+    tr_msg *msg = tri_msg_new_raw(cache, type, head + tail, ask);
+    if (msg != NULL) {
+        tri_pack(type, msg->payload, payload, msg->payload + head);
+        msg->node.flags |= TRI_MSG_BLOBS;
+    }
+    return msg;
+}
+
+void tri_msg_free_slow(tri_cache *cache, tr_msg *msg)
+{
+    uint8_t flags = msg->node.flags;
+    TRI_CHECK((flags & TRI_MSG_TIMER) == 0);  // those end with their timer
+
+    if (flags & TRI_MSG_ERROR) {
+        free(((tri_error_reply *)(void *)msg->payload)->text);
+    } else if (flags & TRI_MSG_BLOBS) {
+        tri_pack_release(msg->node.type, msg->payload);
+    }
+    void *block = flags & TRI_MSG_ASK ? (void *)tri_msg_ask(msg) : msg;
+    if (msg->node.klass == TRI_CLASS_STACK) {
+        return;  // the memory is somebody's frame
+    }
+    if (msg->node.klass == TRI_CLASS_BIG) {
+        tri_big_free(cache->mem, block);
+    } else {
+        tri_cache_free(cache, msg->node.klass, block);
+    }
+}
+
+void tri_msg_become_error(tr_msg *msg, tr_err err, char *text_taken)
+{
+    _Static_assert(sizeof(tri_error_reply) + sizeof(tr_msg) +
+                           sizeof(tri_ask) <= 96,
+                   "every request has room for its error");
+    if (msg->node.flags & TRI_MSG_BLOBS) {
+        tri_pack_release(msg->node.type, msg->payload);
+    }
+    tri_error_reply error = {err, text_taken};
+    memcpy(msg->payload, &error, sizeof(error));
+    msg->node.type = NULL;
+    msg->node.kind = TRI_NODE_REPLY;
+    msg->node.flags = TRI_MSG_ASK | TRI_MSG_ERROR;
+}

@@ -1,0 +1,130 @@
+/*
+ * message.h - a message in its envelope: one block, payload inline.
+ *
+ *   [tri_ask]  tr_msg  payload  text and bytes of the payload
+ *
+ * The ask part stands in front and only in requests. A block begins on a
+ * multiple of TRI_BLOCK_ALIGN and so does the tr_msg; the payload is 16 bytes
+ * off such a multiple. That tells `m` of a typed handler (the payload) from
+ * `m` of a TR_ON_ANY handler (the tr_msg) without asking anybody.
+ *
+ * Ownership: exactly one owner at each moment: the sender until the push, the
+ * mailbox, the turn that handles it, the kept or stashed list.
+ */
+#ifndef TRI_CORE_MESSAGE_H
+#define TRI_CORE_MESSAGE_H
+
+#include <stdatomic.h>
+
+#include "core/mem.h"
+#include "troupe/message.h"
+
+/* What a node in a mailbox is. */
+typedef enum tri_node_kind {
+    TRI_NODE_USER = 1,     // an ordinary message, in the user lane
+    TRI_NODE_REPLY,        // answers a request; tr_msg
+    TRI_NODE_POISON,       // stop when it is reached; user lane; tr_msg
+    TRI_NODE_WATCH,        // tri_watch, the target's half
+    TRI_NODE_WATCH_FOR,    // tri_watch: please watch, on behalf of another
+    TRI_NODE_UNWATCH,      // tri_watching, the watcher's half
+    TRI_NODE_TERMINATED,   // tri_watch on its way back
+    TRI_NODE_FAILURE,      // tri_cell.notice of a failed child
+    TRI_NODE_WAKE,         // tri_wait.node: a wait has ended
+    TRI_NODE_JOIN,         // tri_join
+} tri_node_kind;
+
+/* Flags of a node. */
+enum {
+    TRI_MSG_ASK = 1,        // a tri_ask stands in front
+    TRI_MSG_ANSWERED = 2,   // the asker has its answer
+    TRI_MSG_KEPT = 4,       // tr_keep: not freed when the turn ends
+    TRI_MSG_BLOBS = 8,      // the payload has parts to release
+    TRI_MSG_TIMER = 16,     // belongs to a tri_user_timer
+    TRI_MSG_IN_ORDER = 32,  // a tri_watch that is told through the user lane
+    TRI_MSG_ERROR = 64,     // a reply that carries tri_error_reply
+    TRI_MSG_RETRIED = 128,  // handed in again after a failure
+};
+
+typedef struct tri_node {
+    struct tri_node *next;
+    const tr_type *type;  // of a tr_msg
+    uint8_t kind;
+    uint8_t klass;
+    uint8_t flags;
+    uint8_t priority;         // 0: ordinary
+    _Atomic(uint32_t) depth;  // how many the push found below, and itself
+} tri_node;
+
+struct tr_msg {
+    tri_node node;
+    uint64_t to_id;  // whom it was sent to: a reused cell must not take it
+    tr_ref sender;
+    unsigned char payload[];
+};
+
+_Static_assert(sizeof(tr_msg) == 48, "payload is 16 off the alignment");
+
+/* In front of a request: where the answer goes and until when. */
+typedef struct tri_ask {
+    uint64_t correlation;  // with the sender's id, unique for ever
+    tr_nanos deadline;
+    const char *site;
+    uint8_t in_user_lane;  // the answer queues behind the sender's mail
+} tri_ask;
+
+_Static_assert(sizeof(tri_ask) == TRI_BLOCK_ALIGN, "keeps the alignment");
+
+/* The payload of a reply that is an error. */
+typedef struct tri_error_reply {
+    tr_err err;
+    char *text;  // from malloc, or NULL
+} tri_error_reply;
+
+static inline tri_ask *tri_msg_ask(tr_msg *msg)
+{
+    TRI_CHECK_SLOW(msg->node.flags & TRI_MSG_ASK);
+    return (tri_ask *)(void *)((char *)msg - sizeof(tri_ask));
+}
+
+/* From what a handler holds to the envelope. */
+static inline tr_msg *tri_msg_of(const void *m)
+{
+    uintptr_t at = (uintptr_t)m;
+    if ((at & (TRI_BLOCK_ALIGN - 1)) == 16) {
+        at -= sizeof(tr_msg);
+    }
+    return (tr_msg *)at;
+}
+
+static inline tr_msg *tri_msg_from(tri_node *node)
+{
+    return (tr_msg *)(void *)node;
+}
+
+/*
+ * Makes a message with a copy of *payload; the caller owns it. NULL when
+ * there is no memory. `ask` leaves room for the request part.
+ */
+tr_msg *tri_msg_new(tri_cache *cache, const tr_type *type, const void *payload,
+                    bool ask);
+/* A message whose payload the caller fills in: no text is copied. */
+tr_msg *tri_msg_new_raw(tri_cache *cache, const tr_type *type, size_t size,
+                        bool ask);
+void tri_msg_free_slow(tri_cache *cache, tr_msg *msg);
+
+/* Takes msg. */
+static inline void tri_msg_free(tri_cache *cache, tr_msg *msg)
+{
+    if (TRI_LIKELY((msg->node.flags & (TRI_MSG_ASK | TRI_MSG_BLOBS |
+                                       TRI_MSG_ERROR | TRI_MSG_TIMER)) == 0 &&
+                   msg->node.klass < TRI_CLASS_COUNT)) {
+        tri_cache_free(cache, msg->node.klass, msg);
+    } else {
+        tri_msg_free_slow(cache, msg);
+    }
+}
+
+/* Turns a request into the error that answers it: needs no memory. */
+void tri_msg_become_error(tr_msg *msg, tr_err err, char *text_taken);
+
+#endif

@@ -1,0 +1,338 @@
+/*
+ * outside.c - threads that are no actors: who acts, and how they wait.
+ *
+ * An outside thread that waits has a cell of its own, without behaviour:
+ * whoever would schedule such a cell sets the thread's word instead, and by
+ * that hands the cell back to it. So promises need no table: a late answer
+ * finds a cell with another id.
+ *
+ * Threads that are no workers share one tri_worker (sys->outside) for memory
+ * and queues, under a lock that is never held while waiting.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/lifecycle.h"
+#include "core/mailbox.h"
+#include "core/probe.h"
+#include "schema/value.h"
+
+/* ---- who acts ---- */
+
+static tri_actor_from enter_system(tr_system *sys, tr_ref sender)
+{
+    TRI_CHECK(sys->magic == TRI_SYSTEM_MAGIC);
+    tri_actor_from who = {.sys = sys, .sender = sender};
+    tri_worker *worker = tri_worker_current();
+    if (worker != NULL && worker->sys == sys) {
+        who.worker = worker;
+        return who;
+    }
+    tri_lock_take(&sys->outside_lock);
+    who.worker = sys->outside;
+    who.locked = true;
+    return who;
+}
+
+tri_actor_from tri_enter(tr_from from)
+{
+    uint64_t magic = *(const uint64_t *)(const void *)from.ctx;
+    if (TRI_LIKELY(magic == TRI_CTX_MAGIC)) {
+        tr_ctx *ctx = from.ctx;
+        return (tri_actor_from){.sys = ctx->sys, .worker = ctx->worker,
+                                .ctx = ctx,
+                                .sender = tri_cell_ref(ctx->sys, ctx->cell)};
+    }
+    if (magic == TRI_PROBE_MAGIC) {
+        tr_probe *probe = from.probe;
+        return enter_system(probe->box.sys, tr_probe_ref(probe));
+    }
+    return enter_system(from.sys, (tr_ref){0});
+}
+
+void tri_leave(tri_actor_from *who)
+{
+    if (who->locked) {
+        tri_lock_drop(&who->sys->outside_lock);
+    }
+}
+
+tri_world *tri_from_world(tr_from from)
+{
+    uint64_t magic = *(const uint64_t *)(const void *)from.ctx;
+    return magic == TRI_CTX_MAGIC     ? from.ctx->sys->world
+           : magic == TRI_PROBE_MAGIC ? from.probe->box.sys->world
+                                      : from.sys->world;
+}
+
+/* ---- an outside mailbox ---- */
+
+tr_err tri_mailbox_open(tri_mailbox *box, tr_system *sys)
+{
+    tri_actor_from who = enter_system(sys, (tr_ref){0});
+    tri_cell *cell = tri_cell_new(sys, &who.worker->cache,
+                                  tri_id_next(who.worker));
+    if (cell != NULL) {
+        cell->state = box;
+        // Relaxed: its ref is not known yet.
+        atomic_store_explicit(&cell->flags, TRI_CELL_OUTSIDE,
+                              memory_order_relaxed);
+        atomic_store_explicit(&cell->life, TR_STATE_RUNNING,
+                              memory_order_relaxed);
+    }
+    tri_leave(&who);
+    if (cell == NULL) {
+        return TR_ENOMEM;
+    }
+    box->cell = cell;
+    box->sys = sys;
+    // Relaxed: only this thread knows the box.
+    atomic_store_explicit(&box->word, 0, memory_order_relaxed);
+    return TR_OK;
+}
+
+void tri_mailbox_close(tri_mailbox *box)
+{
+    tri_cell *cell = box->cell;
+    tri_actor_from who = enter_system(box->sys, (tr_ref){0});
+    tr_ref self = tri_cell_ref(box->sys, cell);
+    tri_node *node = tri_close_user(cell);
+    for (tri_node *queued = cell->queue, *next; queued != NULL;
+         queued = next) {
+        next = queued->next;
+        tri_mailbox_drop(who.worker, self, queued);
+    }
+    cell->queue = NULL;
+    while (node != NULL) {
+        tri_node *next = node->next;
+        tri_mailbox_drop(who.worker, self, node);
+        node = next;
+    }
+    node = tri_close_system(cell);
+    while (node != NULL) {
+        tri_node *next = node->next;
+        tri_mailbox_drop(who.worker, self, node);
+        node = next;
+    }
+    tri_ext_free(who.worker, cell);
+    tri_cell_free(&who.worker->cache, cell);
+    tri_leave(&who);
+}
+
+void tri_mailbox_drop(tri_worker *worker, tr_ref self, tri_node *node)
+{
+    switch (node->kind) {
+    case TRI_NODE_USER:
+        tri_dead(worker, self, tri_msg_from(node), TR_DEAD_DRAINED);
+        break;
+    case TRI_NODE_REPLY:
+        tri_dead(worker, self, tri_msg_from(node), TR_DEAD_LATE);
+        break;
+    case TRI_NODE_WATCH: {
+        tri_watch *watch = (tri_watch *)(void *)node;
+        tri_cell *cell = tri_ref_cell(self);
+        tri_watch_arrived(worker, cell, watch);
+        break;
+    }
+    case TRI_NODE_JOIN:
+        tri_join_arrived(worker, tri_ref_cell(self), (tri_join *)(void *)node);
+        break;
+    case TRI_NODE_POISON:
+        tri_msg_free(&worker->cache, tri_msg_from(node));
+        break;
+    default:  // TERMINATED, UNWATCH: from malloc
+        free(node);
+        break;
+    }
+}
+
+void tri_outside_wake(tri_worker *worker, tri_cell *cell)
+{
+    tri_world *world = worker->sys->world;
+    tri_mailbox *box = cell->state;
+    // Release: hands the cell back; pairs with the acquire in wait_word.
+    // After it the box may be gone: only its address is used.
+    atomic_store_explicit(&box->word, 1, memory_order_release);
+    world->ops->wake(world, &box->word, 1);
+}
+
+/* Waits until the cell is ours again; false when the time is over. */
+static bool wait_word(tri_mailbox *box, tr_nanos deadline)
+{
+    tr_system *sys = box->sys;
+    tri_world *world = sys->world;
+    tr_nanos start = world->ops->mono(world);
+    tr_nanos now = start;
+    bool spin = world->ops->has_threads && !sys->options.poll;
+
+    // Acquire: pairs with tri_outside_wake.
+    while (atomic_load_explicit(&box->word, memory_order_acquire) == 0) {
+        if (spin) {
+            for (int i = 0; i < 32; i++) {
+                world->ops->pause(world);
+            }
+            now = world->ops->mono(world);
+            spin = now - start < TRI_SPIN;
+        } else if (!tri_drive(sys, TRI_QUANTUM)) {
+            now = world->ops->mono(world);
+            if (now >= deadline) {
+                return false;
+            }
+            world->ops->park(world, &box->word, 0,
+                             deadline == TR_FOREVER ? TR_FOREVER
+                                                    : deadline - now);
+        }
+        now = world->ops->mono(world);
+        if (now >= deadline &&
+            atomic_load_explicit(&box->word, memory_order_acquire) == 0) {
+            return false;
+        }
+    }
+    // Relaxed: the cell is ours, nobody else writes the word now.
+    atomic_store_explicit(&box->word, 0, memory_order_relaxed);
+    return true;
+}
+
+/* Takes the cell back from the senders; true: it is ours already again. */
+static void take_back(tri_mailbox *box)
+{
+    tri_cell *cell = box->cell;
+    // Relaxed: confirmed by the exchange.
+    uintptr_t seen = atomic_load_explicit(&cell->mail, memory_order_relaxed);
+    while (seen & (TRI_MAIL_IDLE | TRI_MAIL_PARKED)) {
+        // Acquire: as poke.
+        if (atomic_compare_exchange_weak_explicit(
+                &cell->mail, &seen,
+                seen & ~(TRI_MAIL_IDLE | TRI_MAIL_PARKED),
+                memory_order_acq_rel, memory_order_relaxed)) {
+            return;
+        }
+    }
+    // Somebody is handing it to us at this moment.
+    while (atomic_load_explicit(&box->word, memory_order_acquire) == 0) {
+        box->sys->world->ops->yield(box->sys->world);
+    }
+    atomic_store_explicit(&box->word, 0, memory_order_relaxed);
+}
+
+static tri_node *next_node(tri_cell *cell)
+{
+    if (cell->queue == NULL) {
+        bool signalled;
+        cell->queue = tri_system_take(cell, &signalled);
+        tri_detach(cell);
+    }
+    tri_node *node = cell->queue;
+    if (node != NULL) {
+        cell->queue = node->next;
+    }
+    return node;
+}
+
+tri_node *tri_mailbox_wait(tri_mailbox *box, tr_nanos deadline)
+{
+    for (;;) {
+        tri_node *node = next_node(box->cell);
+        if (node != NULL) {
+            return node;
+        }
+        if (tri_sleep(box->cell, true) && !wait_word(box, deadline)) {
+            take_back(box);
+            return next_node(box->cell);
+        }
+    }
+}
+
+tr_nanos tri_deadline_outside(tr_system *sys, tr_nanos timeout,
+                              tr_nanos standard)
+{
+    tr_nanos span = timeout > 0 ? timeout : standard;
+    tr_nanos now = sys->world->ops->mono(sys->world);
+    return span >= TR_FOREVER - now ? TR_FOREVER : now + span;
+}
+
+/* ---- asking from outside ---- */
+
+static tr_err take_reply(tr_from from, tr_ref to, tr_msg *reply,
+                         const tr_type *type, void *out)
+{
+    tr_err err = TR_OK;
+    if (reply->node.flags & TRI_MSG_ERROR) {
+        tri_error_reply *error = (tri_error_reply *)(void *)reply->payload;
+        char path[TRI_PATH_MAX];
+        err = error->err;
+        tri_error_set(NULL, "%s of %s: %s%s%s", type->name,
+                      (tr_ref_path)(from, to, path, sizeof(path)),
+                      tr_strerror(err), error->text != NULL ? ": " : "",
+                      error->text != NULL ? error->text : "");
+    } else if (reply->node.type->schema != type->reply->schema) {
+        err = TR_ESCHEMA;
+    } else if (out != NULL) {
+        err = tri_unpack_owned(type->reply, out, reply->payload);
+    }
+    tri_actor_from who = tri_enter(from);
+    tri_msg_free(&who.worker->cache, reply);
+    tri_leave(&who);
+    return err;
+}
+
+static tr_err ask_outside(tr_from from, tr_ref to, void *out,
+                          tr_nanos timeout, const tr_type *type,
+                          const void *payload, const char *site)
+{
+    tri_actor_from who = tri_enter(from);
+    tr_system *sys = who.sys;
+    bool on_worker = !who.locked;
+    tri_leave(&who);
+    if (on_worker) {
+        tri_error_set(NULL, "waiting as `sys` inside a handler at %s", site);
+        return TR_EWOULDBLOCK;  // rule 22
+    }
+    tri_mailbox box;
+    TR_TRY(tri_mailbox_open(&box, sys));
+    tr_nanos deadline =
+        tri_deadline_outside(sys, timeout, sys->options.ask_timeout);
+    who = tri_enter(from);
+    tr_msg *msg = tri_msg_new(&who.worker->cache, type, payload, true);
+    tr_err err = msg != NULL ? TR_OK : TR_ENOMEM;
+    if (msg != NULL) {
+        *tri_msg_ask(msg) = (tri_ask){.correlation = 1, .deadline = deadline,
+                                      .site = site};
+        who.sender = tri_cell_ref(sys, box.cell);
+        err = tri_try_send(&who, to, msg);
+        if (err != TR_OK) {
+            tri_msg_free(&who.worker->cache, msg);
+            err = err == TR_ESTOPPED ? TR_EGONE
+                  : err == TR_EGONE  ? TR_ENOENT
+                                     : err;
+        }
+    }
+    tri_leave(&who);
+    tri_node *node = NULL;
+    if (err == TR_OK) {
+        node = tri_mailbox_wait(&box, deadline);
+        err = node != NULL ? TR_OK : TR_ETIMEDOUT;
+    }
+    if (err != TR_OK) {
+        char path[TRI_PATH_MAX];
+        tri_error_set(NULL, "%s of %s at %s: %s", type->name,
+                      (tr_ref_path)(from, to, path, sizeof(path)), site,
+                      tr_strerror(err));
+    }
+    tri_mailbox_close(&box);
+    return node != NULL ? take_reply(from, to, tri_msg_from(node), type, out)
+                        : err;
+}
+
+tr_err (tr_ask)(tr_from from, tr_ref to, void *out, tr_nanos timeout,
+                const tr_type *type, const void *payload, const char *site)
+{
+    TRI_CHECK(type->reply != NULL);
+    if (*(const uint64_t *)(const void *)from.ctx == TRI_CTX_MAGIC) {
+        return tri_ask_inside(from.ctx, to, out, timeout, type, payload, site);
+    }
+    if (out != NULL) {
+        memset(out, 0, type->reply->size);
+    }
+    return ask_outside(from, to, out, timeout, type, payload, site);
+}

@@ -1,0 +1,473 @@
+/*
+ * runtime.h - the system, its workers, and the context of a turn.
+ *
+ * A tr_system owns groups (dispatchers); a group owns workers; a worker owns a
+ * run queue, a cache of memory, a pool of stacks and a timer wheel. What the
+ * layers above must hear of (dead letters, events, log lines) goes up through
+ * `up`, a table they hand down when the system is opened.
+ */
+#ifndef TRI_CORE_RUNTIME_H
+#define TRI_CORE_RUNTIME_H
+
+#include <stdatomic.h>
+
+#include "base/fiber.h"
+#include "base/world.h"
+#include "core/cell.h"
+#include "troupe/system.h"
+
+#define TRI_SYSTEM_MAGIC UINT64_C(0x7379735472a1d001)
+#define TRI_CTX_MAGIC    UINT64_C(0x6374785472a1d002)
+#define TRI_PROBE_MAGIC  UINT64_C(0x7072625472a1d003)
+
+enum {
+    TRI_GROUPS_MAX = 64,
+    TRI_GROUP_MAX = 256,      // workers of one group
+    TRI_WORKERS_MAX = 1024,
+#ifdef TRI_TORTURE
+    TRI_RING = 4,
+    TRI_FRESH = 4,
+    TRI_BATCH_MESSAGES = 1,   // user messages per activation
+    TRI_BATCH_SENDS = 2,      // sends of one turn before it yields
+#else
+    TRI_RING = 256,           // runnable cells a worker offers to thieves
+    TRI_FRESH = 256,          // spawned and not yet run
+    TRI_BATCH_MESSAGES = 4096,
+    TRI_BATCH_SENDS = 256,    // performance.md 3.3
+#endif
+    TRI_CLOCK_EVERY = 64,     // messages between two looks at the clock
+    TRI_ID_BLOCK = 1024,      // ids a worker takes at once
+    TRI_DEFS_CACHED = 16,
+    TRI_STEP_WINDOW = 16,     // runnable cells a stepping world picks from
+    TRI_FAIR = 61,            // picks between two looks at the shared queue
+    TRI_LOOK_EVERY = 16,      // picks between two looks at the clock
+    TRI_STEAL_EVERY = 8,      // rounds of a search between two attempts
+};
+
+#define TRI_QUANTUM ((tr_nanos)200000)  // an activation may last this long
+#define TRI_SPIN    ((tr_nanos)50000)   // an idle worker looks around
+#define TRI_LONE    ((tr_nanos)20000)   // a lone cell may be stolen after
+#define TRI_WAKE_MIN UINT64_C(50000)    // as long as a wake-up takes
+#define TRI_WAKE_MAX UINT64_C(10000000)
+#define TRI_MONITOR TR_MS(10)          // how often the monitor looks
+#define TRI_STUCK   TR_MS(100)         // a handler this long is reported
+
+typedef enum tri_turn_kind {
+    TRI_TURN_WRITE = 1,
+    TRI_TURN_READ,
+    TRI_TURN_INTERLEAVE,
+    TRI_TURN_RUN,   // on_run
+    TRI_TURN_HOOK,
+} tri_turn_kind;
+
+/* tr_ctx.flags: what the end of the turn must look after. */
+enum {
+    TRI_CTX_SCRATCH = 1,
+    TRI_CTX_REPLIES = 2,   // reply messages whose text the turn borrows
+    TRI_CTX_FUTURES = 4,
+    TRI_CTX_MSG_GONE = 8,  // kept, stashed or forwarded: not ours any more
+    TRI_CTX_BECOME = 16,
+};
+
+typedef struct tri_scratch {
+    struct tri_scratch *next;
+    uint64_t pad;
+} tri_scratch;
+
+/* An actor's view of itself during a turn; lives on the turn's stack. */
+struct tr_ctx {
+    uint64_t magic;
+    tr_system *sys;
+    tri_worker *worker;
+    tri_cell *cell;
+    tr_msg *msg;       // being handled, or NULL
+    uint8_t kind;      // tri_turn_kind
+    uint8_t phase;     // tr_phase
+    uint8_t flags;     // TRI_CTX_*
+    bool ready;        // parked, and may go on
+    bool parked;
+    bool in_turn;      // user code is running: a panic has a boundary
+    tr_err cancel;     // waits return this at once
+    uint32_t budget;   // messages until the clock is read again
+    tr_nanos started;  // of the activation; 0: not read yet
+    tr_ctx *next;      // in ext->parked
+    tri_fiber *fiber;
+    tri_wait *wait;    // what it is parked on
+    tri_scratch *scratch;
+    tri_node *replies;
+    const char *fail_site;
+    char *fail_text;   // malloc'd: from tr_fail or tr_panic, until used
+    tri_jump_buf jump;
+};
+
+/* What the fiber that is switched to does first, for the one left behind. */
+typedef enum tri_after {
+    TRI_AFTER_NONE,
+    TRI_AFTER_CONTINUE,  // go on with after_cell, whose turn has parked
+    TRI_AFTER_REQUEUE,   // after_cell's turn has yielded
+    TRI_AFTER_GIVE,      // after_fiber is spare
+} tri_after;
+
+typedef struct tri_counters {  // written by one worker, read by anybody
+    _Atomic(uint64_t) messages;
+    _Atomic(uint64_t) activations;
+    _Atomic(uint64_t) spawned;
+    _Atomic(uint64_t) ended;
+    _Atomic(uint64_t) asks;
+    _Atomic(uint64_t) parked_turns;
+    _Atomic(uint64_t) steals;
+    _Atomic(uint64_t) parks;
+    _Atomic(uint64_t) failures;
+    _Atomic(uint64_t) restarts;
+} tri_counters;
+
+struct tri_worker {
+    /* ---- the worker's own ---- */
+    tr_system *sys;
+    tri_group *group;
+    uint32_t index;        // in sys->workers
+    uint32_t sends_left;   // of the running turn
+    tri_cache cache;
+    tri_fiber_pool fibers;
+    tri_fiber thread;      // the thread's own stack: never runs handlers
+    tri_fiber *current;
+    tri_fiber *resting;    // the loop that went back to the thread's stack
+    tri_after after;
+    tri_cell *after_cell;
+    tri_fiber *after_fiber;
+    tri_cell *bound, *bound_last;  // cells that only this worker may run
+    uint32_t bound_count;
+    uint32_t tick;
+    bool stepping;         // runs one activation at a time for a world
+    bool leave;            // the loop returns to the thread's stack
+    tri_cell *step_pick;
+    uint64_t id_next, id_end;
+    tr_nanos now;          // the clock when it was last read
+    struct { const tr_actor_def *def; const tri_behaviour *behaviour; }
+        defs[TRI_DEFS_CACHED];
+    tri_thread *thread_handle;
+    tri_cell *running;
+    bool is_outside;       // the cache of threads that are not workers
+    bool pinned_taken;        // of a pinned worker: it has an actor
+    tr_nanos monitor_since;   // the monitor's notes
+    uint64_t monitor_progress;
+    bool monitor_told;
+    tr_nanos backlog_since;   // more than one has been waiting; 0: no
+    uint64_t seen_progress;   // of the last victim, for steal
+
+    /* ---- thieves take from head, the worker puts at tail ---- */
+    _Alignas(128) _Atomic(uint32_t) head;
+    _Alignas(128) _Atomic(uint32_t) tail;
+    _Atomic(tri_cell *) ring[TRI_RING];
+    /* ---- spawned and not yet run: the worker takes the newest ---- */
+    _Alignas(128) _Atomic(uint32_t) fresh_top;
+    _Alignas(128) _Atomic(uint32_t) fresh_bottom;
+    _Atomic(tri_cell *) fresh[TRI_FRESH];
+    /* ---- mail from other threads ---- */
+    _Alignas(128) _Atomic(tri_cell *) inbox;
+    _Alignas(128) _Atomic(uint32_t) park_word;  // 1: asleep
+    _Atomic(uint32_t) look;      // the monitor asks: read the clock
+    _Alignas(128) tri_counters count;
+    _Atomic(tr_nanos) busy_since;  // of the running activation; 0: none
+    _Atomic(uint64_t) progress;    // activations, for the monitor
+
+    _Alignas(128) tri_lock wheel_lock;
+    tri_wheel wheel;
+    _Atomic(tr_nanos) wheel_next;
+};
+
+struct tri_group {
+    tr_system *sys;
+    char name[32];
+    uint8_t index;
+    uint32_t spares;              // workers the monitor has added
+    tr_dispatch_kind kind;
+    _Atomic(uint32_t) count;      // workers; grows when all are stuck
+    tri_worker *_Atomic workers[TRI_GROUP_MAX];
+    _Atomic(uint32_t) sleeping;   // workers asleep
+    _Atomic(uint32_t) searching;  // workers awake and looking for work
+    _Atomic(uint64_t) wake_pause; // work must have waited this long, ns
+    _Alignas(128) tri_lock lock;  // the shared queue
+    tri_cell *first_cell, *last_cell;
+    _Atomic(uint32_t) length;
+};
+
+/* tr_system.watch_events: kinds of events somebody listens to. */
+enum { TRI_EVENT_LIFECYCLE = 1, TRI_EVENT_OTHER = 2 };
+
+/* What the core tells the layers above. `worker` is never NULL. */
+typedef struct tri_up {
+    /* Takes msg. */
+    void (*dead_letter)(tri_worker *worker, tr_ref to, tr_msg *msg,
+                        uint32_t reason);
+    /* No record could be made. */
+    void (*dead_letter_lost)(tr_system *sys, tr_ref to, const tr_type *type,
+                             uint32_t reason);
+    void (*lifecycle)(tri_worker *worker, tri_cell *cell, tr_state state);
+    void (*unhandled)(tri_worker *worker, tri_cell *cell, tr_msg *msg);
+    void (*supervision)(tri_worker *worker, tri_cell *child,
+                        const tri_failure *failure, tr_directive directive);
+    /* From the monitor's thread: the worker's handler does not return. */
+    void (*stuck)(tri_worker *worker, tr_nanos since);
+    void (*overload)(tri_worker *worker, tri_cell *cell, uint32_t depth);
+    void (*ended)(tri_worker *worker, tri_cell *cell);  // before it is told
+    void (*released)(tri_worker *worker, tri_cell *cell);  // restart or end
+    void (*virtual_send)(tri_worker *worker, tr_ref to, tr_msg *msg);
+    tr_err (*load_state)(tr_ctx *ctx, void *self);
+} tri_up;
+
+struct tr_system {
+    uint64_t magic;
+    uint16_t tag;          // in every ref this system makes
+    tri_world *world;
+    tri_mem mem;
+    const tri_up *up;
+    tr_system_options options;
+    tr_supervision supervision;       // default of all actors
+    char *name;
+
+    tri_group *groups[TRI_GROUPS_MAX];
+    _Atomic(uint32_t) group_count;
+    tri_worker *_Atomic workers[TRI_WORKERS_MAX];
+    _Atomic(uint32_t) worker_count;
+    tri_lock groups_lock;
+
+    tri_lock outside_lock;
+    tri_worker *outside;   // stands in for threads that are no workers
+
+    _Atomic(uint64_t) next_id;
+    _Atomic(uint32_t) fibers_live;
+    tri_lock behaviours_lock;
+    tri_map behaviours;
+
+    _Atomic(bool) stopping_workers;
+    _Atomic(uint32_t) monitor_word;
+    tri_thread *monitor;
+    _Atomic(uint32_t) live_cells;     // spawned and not freed
+    _Atomic(uint32_t) watch_events;   // event kinds somebody listens to
+
+    tri_lock results_lock;
+    tri_map results;       // of joinable actors that have ended: tri_join
+    tri_driven driven;
+    tri_worker *driven_worker;  // where a world or tr_poll drives us
+    tri_cell *root, *user, *system;
+    uint64_t root_id, user_id, system_id;
+    struct tri_pollfd *pollfd;  // of tr_poll_fd
+    _Atomic(uint32_t) terminating;
+    void *layers;          // the system layer's own part
+    _Atomic(struct tri_io *) io;  // descriptors and blocking calls
+};
+
+/* The worker this thread is, or NULL. */
+tri_worker *tri_worker_current(void);
+void tri_worker_set_current(tri_worker *worker);
+
+/* ---- who acts (tr_from) ---- */
+
+/*
+ * The worker whose cache and queues the caller may use. For threads that are
+ * no workers it is sys->outside, locked; tri_leave unlocks it.
+ */
+typedef struct tri_actor_from {
+    tr_system *sys;
+    tri_worker *worker;
+    tr_ctx *ctx;       // NULL outside
+    tr_ref sender;
+    bool locked;
+} tri_actor_from;
+
+tri_actor_from tri_enter(tr_from from);
+void tri_leave(tri_actor_from *who);
+
+/* ---- scheduler.c ---- */
+
+tr_err tri_group_new(tr_system *sys, const char *name, tr_dispatch_kind kind,
+                     uint32_t threads, tri_group **out);
+tri_group *tri_group_find(tr_system *sys, const char *name);
+tr_err tri_workers_start(tr_system *sys, tri_group *group);
+void tri_workers_stop(tr_system *sys);
+tri_worker *tri_worker_new(tr_system *sys, tri_group *group);
+void tri_worker_free(tri_worker *worker);
+/* A worker of its own for a pinned actor. */
+tri_worker *tri_worker_pinned(tr_system *sys);
+void tri_worker_unpin(tr_system *sys, tri_worker *worker);
+void tri_monitor_main(void *sys);
+void tri_group_wake(tri_group *group);
+
+/* Puts a cell the caller owns where it will be run. */
+void tri_schedule(tri_worker *worker, tri_cell *cell);
+void tri_schedule_fresh(tri_worker *worker, tri_cell *cell);
+/* The next cell to run, or NULL when the loop must leave. May sleep. */
+tri_cell *tri_worker_next(tri_worker *worker);
+uint32_t tri_worker_runnable(tri_worker *worker);
+tri_cell *tri_worker_pick(tri_worker *worker, uint32_t index);
+void tri_worker_fire(tri_worker *worker, tr_nanos now);
+void tri_worker_wake(tri_worker *worker);
+tr_nanos tri_clock(tri_worker *worker);
+/* Makes tr_poll_fd readable. */
+void tri_poll_ready(tr_system *sys);
+
+/* ---- turn.c ---- */
+
+void tri_loop(void *worker);  // entry of every pool fiber
+void tri_run(tri_worker *worker, tri_cell *cell);
+/* Runs user code as a turn of ctx with fn; returns its error. */
+void tri_turn_end(tr_ctx *ctx);
+/* True where the turn may be parked. */
+bool tri_can_park(tr_ctx *ctx);
+/* Parks the turn until wait->done; returns wait->err or why it was cut. */
+tr_err tri_park(tr_ctx *ctx, tri_wait *wait);
+void tri_yield(tr_ctx *ctx);
+/* Makes the turn parked on wait ready. Owner of the cell only. */
+void tri_wait_done(tri_worker *worker, tri_cell *cell, tri_wait *wait,
+                   tr_err err);
+/* Runs the handler for msg, which it takes; the same without memory. */
+void tri_handle(tr_ctx *ctx, tr_msg *msg);
+enum { TRI_STACK_PAYLOAD = 64 };
+void tri_handle_on_stack(tr_ctx *ctx, const tr_type *type,
+                         const void *payload, size_t size);
+/* A TRI_NODE_WAKE has come. */
+void tri_wait_woken(tr_ctx *ctx, tri_wait *wait);
+void tri_system_node(tr_ctx *ctx, tri_node *node);
+/* Cuts all parked turns for which `which` is set short. */
+enum { TRI_CUT_MESSAGES = 1, TRI_CUT_RUN = 2, TRI_CUT_HOOKS = 4 };
+void tri_cut_waits(tri_worker *worker, tri_cell *cell, uint32_t which,
+                   tr_err err);
+uint32_t tri_parked_count(tri_cell *cell, uint32_t which);
+
+/* ---- mailbox.c ---- */
+
+/*
+ * Takes msg on TR_OK; else the caller still owns it.
+ * Errors: TR_EGONE (no such actor), TR_ESTOPPED.
+ */
+tr_err tri_push(tri_worker *worker, tri_cell *cell, uint64_t id, tr_msg *msg);
+/* Takes node on true. */
+bool tri_push_system(tri_worker *worker, tri_cell *cell, tri_node *node);
+void tri_signal(tri_worker *worker, tri_cell *cell, uint64_t id,
+                uint32_t signal);
+/* Sends with all the policies; takes msg on every path. */
+void tri_send(tri_actor_from *who, tr_ref to, tr_msg *msg);
+tr_err tri_try_send(tri_actor_from *who, tr_ref to, tr_msg *msg);
+uint32_t tri_depth(tri_cell *cell);
+/* Detaches user mail into the queue; true if there is any. */
+bool tri_detach(tri_cell *cell);
+void tri_dead(tri_worker *worker, tr_ref to, tr_msg *msg, uint32_t reason);
+/* Tells senders that wait for room; the other: if there is some now. */
+void tri_room(tri_worker *worker, tri_cell *cell);
+void tri_room_if_low(tri_worker *worker, tri_cell *cell);
+/* Before each message of a bounded mailbox: drops what is too much. */
+void tri_bounded_trim(tri_worker *worker, tri_cell *cell);
+
+/* ---- ask.c ---- */
+
+void tri_answer_error(tri_worker *worker, tr_msg *msg, tr_err err,
+                      const char *text);
+void tri_reply_arrived(tri_worker *worker, tri_cell *cell, tr_msg *reply);
+/* A reply that came through the user lane: tr_ask_then, tr_ask_pipe. */
+void tri_reply_in_order(tr_ctx *ctx, tr_msg *reply);
+/* Runs a callback or pipe whose wait is over; takes both. */
+void tri_then_turn(tr_ctx *ctx, tri_wait *wait, tr_msg *reply);
+/* Around a wait of the running turn that is not an ask. */
+tr_err tri_wait_begin(tr_ctx *ctx, tri_wait *wait, tr_nanos deadline);
+void tri_wait_finish(tr_ctx *ctx, tri_wait *wait);
+tr_err tri_ask_inside(tr_ctx *ctx, tr_ref to, void *out, tr_nanos timeout,
+                      const tr_type *type, const void *payload,
+                      const char *site);
+void tri_wait_link(tri_cell *cell, tri_wait *wait);
+void tri_wait_unlink(tri_cell *cell, tri_wait *wait);
+void tri_wait_timed_out(tri_worker *worker, tri_wait *wait);
+void tri_waits_drop(tri_worker *worker, tri_cell *cell);
+void tri_futures_drop(tr_ctx *ctx);
+void tri_error_set(tr_ctx *ctx, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* ---- lifecycle.c ---- */
+
+/* Works on what keeps the cell from being simply RUNNING. */
+typedef enum tri_step {
+    TRI_STEP_AGAIN,    // something has changed: look at everything again
+    TRI_STEP_RUNNING,  // user mail may run
+    TRI_STEP_WAIT,     // for system mail
+    TRI_STEP_ENDED,    // the cell is not ours any more
+} tri_step;
+tri_step tri_life_step(tr_ctx *ctx);
+void tri_life_signals(tr_ctx *ctx, uint32_t signals);
+void tri_life_set(tri_worker *worker, tri_cell *cell, tr_state state);
+void tri_life_fail(tr_ctx *ctx, tr_err err);
+const char *tri_state_name(tr_state state);
+bool tri_life_legal(tr_state from, tr_state to);
+
+/* ---- supervise.c ---- */
+
+void tri_supervise(tr_ctx *parent, tri_cell *child);
+
+/* ---- watch.c ---- */
+
+void tri_watch_arrived(tri_worker *worker, tri_cell *cell, tri_watch *watch);
+void tri_unwatch_arrived(tri_worker *worker, tri_cell *cell,
+                         tri_watching *watching);
+bool tri_terminated_arrived(tri_worker *worker, tri_cell *cell,
+                            tri_watch *watch);
+/* Runs the handler for the first pending tr_terminated. */
+void tri_terminated_turn(tr_ctx *ctx);
+void tri_terminated_in_order(tr_ctx *ctx, tri_watch *watch);
+void tri_join_arrived(tri_worker *worker, tri_cell *cell, tri_join *join);
+void tri_watchers_tell(tri_worker *worker, tri_cell *cell, tr_reason reason);
+/* On behalf of another actor: it is asked to watch. */
+void tri_watch_request(tri_worker *worker, tr_system *sys, tr_ref watcher,
+                       tr_ref target);
+void tri_watch_requested(tr_ctx *ctx, tri_watch *request);
+void tri_unwatch_ref(tri_worker *worker, tri_cell *watcher, tr_ref target);
+tr_err tri_watch_ref(tri_worker *worker, tr_system *sys, tri_cell *watcher,
+                     tr_ref target, bool in_order);
+
+/* ---- heap.c, timer.c ---- */
+
+void *tri_heap_alloc(tr_ctx *ctx, size_t size);  // NULL without memory
+void tri_receive_timeout_touch(tr_ctx *ctx, tr_msg *msg);
+void tri_results_free(tr_system *sys);
+void tri_heap_release(tri_worker *worker, tri_cell *cell);
+void tri_timers_cancel_all(tri_worker *worker, tri_cell *cell);
+void tri_user_timer_fire(tri_worker *worker, tri_user_timer *timer);
+/* The timer's message came out of the mailbox; true: hand it to the actor. */
+bool tri_user_timer_arrived(tri_worker *worker, tr_msg *msg);
+void tri_user_timer_handled(tri_worker *worker, tr_msg *msg);
+void tri_arm(tri_worker *worker, tri_timer *timer, tr_nanos due, uint32_t kind);
+void tri_wheel_noted(tri_worker *worker);  // with its lock: after arming
+void tri_disarm(tr_system *sys, uint16_t wheel, tri_timer *timer);
+/* Disarms; false: it had fired, or never been armed. */
+bool tri_disarm_was_armed(tr_system *sys, tri_wait *wait);
+enum { TRI_TIMER_CELL, TRI_TIMER_WAIT, TRI_TIMER_USER, TRI_TIMER_PROMISE };
+
+/* ---- spawn.c ---- */
+
+/* A cell under parent; nobody with the error inside on failure. */
+tr_ref tri_spawn_under(tri_actor_from *who, tri_cell *parent,
+                       const tr_actor_def *def,
+                       const tr_spawn_options *options, uint32_t flags);
+bool tri_supervision_fill(tr_supervision *policy);
+uint64_t tri_id_next(tri_worker *worker);
+
+/* ---- outside.c: promises of threads that are no actors ---- */
+
+/* An outside thread's mailbox. On its stack, or in a probe. */
+typedef struct tri_mailbox {
+    tri_cell *cell;
+    tr_system *sys;
+    _Atomic(uint32_t) word;  // 1: the cell has been handed back
+} tri_mailbox;
+
+void tri_outside_wake(tri_worker *worker, tri_cell *cell);
+tr_err tri_mailbox_open(tri_mailbox *box, tr_system *sys);
+void tri_mailbox_close(tri_mailbox *box);
+/* The next user message or system node, or NULL when the time is over. */
+tri_node *tri_mailbox_wait(tri_mailbox *box, tr_nanos deadline);
+tr_nanos tri_deadline_outside(tr_system *sys, tr_nanos timeout,
+                              tr_nanos standard);
+/* Runs the system on this thread where it has no workers of its own. */
+bool tri_drive(tr_system *sys, tr_nanos budget);
+/* Runs one activation of a stepped worker on the calling thread. */
+void tri_worker_step(tri_worker *worker, uint32_t index);
+
+#endif

@@ -1,0 +1,726 @@
+/*
+ * scheduler.c - where runnable cells wait, who runs them, who sleeps.
+ *
+ * A worker picks from four places: `ring`, a FIFO that thieves may take from;
+ * `fresh`, spawned cells, newest first, so that trees unfold depth first and
+ * memory stays warm; `bound`, cells that only it may run because a turn of
+ * theirs is parked on one of its stacks; and the group's shared queue. The
+ * order rotates, so none of them can starve another.
+ *
+ * What this costs on two cores decides more than anything else: a wake-up
+ * takes as long as thousands of messages, and a thief that takes the only
+ * runnable cell makes both cores wait for each other. So thieves leave a lone
+ * cell alone unless its worker is stuck, a sleeper is woken only when work
+ * has been waiting, and after a fruitless wake-up the next waits longer.
+ *
+ * No wake-up is lost: a worker that goes to sleep writes park_word, then
+ * looks at inbox and shared queue; whoever puts something there writes it,
+ * then reads park_word (or `sleeping`). All seq_cst; tests/model/park.pml.
+ * What only lies in another worker's ring needs no wake-up: its owner is
+ * awake.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/runtime.h"
+
+static _Thread_local tri_worker *current;
+
+tri_worker *tri_worker_current(void)
+{
+    return current;
+}
+
+void tri_worker_set_current(tri_worker *worker)
+{
+    current = worker;
+}
+
+tr_nanos tri_clock(tri_worker *worker)
+{
+    tri_world *world = worker->sys->world;
+    worker->now = world->ops->mono(world);
+    return worker->now;
+}
+
+/* ---- the ring: FIFO, its owner at the tail, everybody at the head ---- */
+
+static uint32_t ring_length(tri_worker *worker)
+{
+    // Acquire: at least as new as what the caller has seen of the ring.
+    uint32_t head = atomic_load_explicit(&worker->head, memory_order_acquire);
+    uint32_t tail = atomic_load_explicit(&worker->tail, memory_order_acquire);
+    int32_t length = (int32_t)(tail - head);
+    return length > 0 ? (uint32_t)length : 0;
+}
+
+static bool ring_push(tri_worker *worker, tri_cell *cell)
+{
+    // Relaxed: only we write tail. Acquire: pairs with the taking of head,
+    // so the slot has been read before it is written again.
+    uint32_t tail = atomic_load_explicit(&worker->tail, memory_order_relaxed);
+    uint32_t head = atomic_load_explicit(&worker->head, memory_order_acquire);
+    if (tail - head >= TRI_RING) {
+        return false;
+    }
+    // Relaxed, then release: the tail publishes the slot to ring_take.
+    atomic_store_explicit(&worker->ring[tail % TRI_RING], cell,
+                          memory_order_relaxed);
+    atomic_store_explicit(&worker->tail, tail + 1, memory_order_release);
+    return true;
+}
+
+/* Takes the oldest; any thread. */
+static tri_cell *ring_take(tri_worker *worker, uint32_t at_least)
+{
+    // Acquire: pairs with ring_push and with other takers.
+    uint32_t head = atomic_load_explicit(&worker->head, memory_order_acquire);
+    for (;;) {
+        uint32_t tail =
+            atomic_load_explicit(&worker->tail, memory_order_acquire);
+        if ((int32_t)(tail - head) < (int32_t)at_least) {
+            return NULL;
+        }
+        // Relaxed: if the slot was written again, head has moved.
+        tri_cell *cell = atomic_load_explicit(&worker->ring[head % TRI_RING],
+                                              memory_order_relaxed);
+        // Release: our read of the slot is before its next write.
+        if (atomic_compare_exchange_weak_explicit(&worker->head, &head,
+                                                  head + 1,
+                                                  memory_order_acq_rel,
+                                                  memory_order_acquire)) {
+            return cell;
+        }
+    }
+}
+
+/* ---- fresh: a Chase-Lev deque of fixed size ---- */
+
+static bool fresh_push(tri_worker *worker, tri_cell *cell)
+{
+    // As ring_push, with the owner at the bottom.
+    uint32_t bottom =
+        atomic_load_explicit(&worker->fresh_bottom, memory_order_relaxed);
+    uint32_t top =
+        atomic_load_explicit(&worker->fresh_top, memory_order_acquire);
+    if ((int32_t)(bottom - top) >= TRI_FRESH) {
+        return false;
+    }
+    atomic_store_explicit(&worker->fresh[bottom % TRI_FRESH], cell,
+                          memory_order_relaxed);
+    atomic_store_explicit(&worker->fresh_bottom, bottom + 1,
+                          memory_order_release);
+    return true;
+}
+
+/* The owner takes the newest. */
+static tri_cell *fresh_pop(tri_worker *worker)
+{
+    // Relaxed: only we write bottom. A glance before the costly store.
+    uint32_t bottom =
+        atomic_load_explicit(&worker->fresh_bottom, memory_order_relaxed);
+    uint32_t top =
+        atomic_load_explicit(&worker->fresh_top, memory_order_relaxed);
+    if (bottom == top) {
+        return NULL;
+    }
+    bottom--;
+    // Seq_cst, both: the store before the load, against fresh_steal, which
+    // reads top before bottom. One of us sees the other's claim to the last.
+    atomic_store_explicit(&worker->fresh_bottom, bottom, memory_order_seq_cst);
+    top = atomic_load_explicit(&worker->fresh_top, memory_order_seq_cst);
+    tri_cell *cell = NULL;
+    if ((int32_t)(bottom - top) >= 0) {
+        cell = atomic_load_explicit(&worker->fresh[bottom % TRI_FRESH],
+                                    memory_order_relaxed);
+        if (bottom != top) {
+            return cell;
+        }
+        // The last one: whoever moves top has it.
+        if (!atomic_compare_exchange_strong_explicit(
+                &worker->fresh_top, &top, top + 1, memory_order_seq_cst,
+                memory_order_relaxed)) {
+            cell = NULL;
+        }
+    }
+    atomic_store_explicit(&worker->fresh_bottom, bottom + 1,
+                          memory_order_relaxed);
+    return cell;
+}
+
+/* Thieves take the oldest: the root of the largest subtree. */
+static tri_cell *fresh_steal(tri_worker *victim, int32_t at_least)
+{
+    // Seq_cst: see fresh_pop.
+    uint32_t top =
+        atomic_load_explicit(&victim->fresh_top, memory_order_seq_cst);
+    uint32_t bottom =
+        atomic_load_explicit(&victim->fresh_bottom, memory_order_seq_cst);
+    if ((int32_t)(bottom - top) < at_least) {
+        return NULL;
+    }
+    tri_cell *cell = atomic_load_explicit(&victim->fresh[top % TRI_FRESH],
+                                          memory_order_relaxed);
+    return atomic_compare_exchange_strong_explicit(
+               &victim->fresh_top, &top, top + 1, memory_order_seq_cst,
+               memory_order_relaxed)
+               ? cell
+               : NULL;
+}
+
+/* ---- the group's shared queue ---- */
+
+static void shared_push(tri_group *group, tri_cell *first, tri_cell *last,
+                        uint32_t count)
+{
+    last->run_next = NULL;
+    tri_lock_take(&group->lock);
+    if (group->last_cell != NULL) {
+        group->last_cell->run_next = first;
+    } else {
+        group->first_cell = first;
+    }
+    group->last_cell = last;
+    // Seq_cst: before the caller reads `sleeping`; see the file comment.
+    atomic_fetch_add_explicit(&group->length, count, memory_order_seq_cst);
+    tri_lock_drop(&group->lock);
+}
+
+static tri_cell *shared_pop(tri_group *group)
+{
+    // Seq_cst: also the last look before a worker sleeps.
+    if (atomic_load_explicit(&group->length, memory_order_seq_cst) == 0) {
+        return NULL;
+    }
+    tri_lock_take(&group->lock);
+    tri_cell *cell = group->first_cell;
+    if (cell != NULL) {
+        group->first_cell = cell->run_next;
+        if (group->first_cell == NULL) {
+            group->last_cell = NULL;
+        }
+        // Relaxed: the lock orders it.
+        atomic_fetch_sub_explicit(&group->length, 1, memory_order_relaxed);
+    }
+    tri_lock_drop(&group->lock);
+    return cell;
+}
+
+/* ---- bound cells ---- */
+
+static void bound_push(tri_worker *worker, tri_cell *cell)
+{
+    cell->run_next = NULL;
+    if (worker->bound_last != NULL) {
+        worker->bound_last->run_next = cell;
+    } else {
+        worker->bound = cell;
+    }
+    worker->bound_last = cell;
+    worker->bound_count++;
+}
+
+static tri_cell *bound_pop(tri_worker *worker)
+{
+    tri_cell *cell = worker->bound;
+    if (cell != NULL) {
+        worker->bound = cell->run_next;
+        if (worker->bound == NULL) {
+            worker->bound_last = NULL;
+        }
+        worker->bound_count--;
+    }
+    return cell;
+}
+
+static void inbox_push(tri_worker *worker, tri_cell *cell)
+{
+    // Relaxed: confirmed by the exchange.
+    tri_cell *seen =
+        atomic_load_explicit(&worker->inbox, memory_order_relaxed);
+    do {
+        cell->run_next = seen;
+        // Seq_cst: before the caller reads park_word.
+    } while (!atomic_compare_exchange_weak_explicit(
+        &worker->inbox, &seen, cell, memory_order_seq_cst,
+        memory_order_relaxed));
+}
+
+/* Moves the inbox to the bound cells, oldest first. */
+static void inbox_take(tri_worker *worker)
+{
+    // Seq_cst: also the last look before the worker sleeps.
+    if (atomic_load_explicit(&worker->inbox, memory_order_seq_cst) == NULL) {
+        return;
+    }
+    // Acquire: pairs with inbox_push.
+    tri_cell *newest = atomic_exchange_explicit(&worker->inbox, NULL,
+                                                memory_order_acq_rel);
+    tri_cell *oldest = NULL;
+    while (newest != NULL) {
+        tri_cell *next = newest->run_next;
+        newest->run_next = oldest;
+        oldest = newest;
+        newest = next;
+    }
+    while (oldest != NULL) {
+        tri_cell *next = oldest->run_next;
+        bound_push(worker, oldest);
+        oldest = next;
+    }
+}
+
+/* ---- waking ---- */
+
+void tri_worker_wake(tri_worker *worker)
+{
+    tri_world *world = worker->sys->world;
+    // Seq_cst: after what the sleeper is to find; see the file comment.
+    if (atomic_load_explicit(&worker->park_word, memory_order_seq_cst) == 1 &&
+        atomic_exchange_explicit(&worker->park_word, 0,
+                                 memory_order_seq_cst) == 1) {
+        world->ops->wake(world, &worker->park_word, 1);
+    }
+    if (worker->stepping) {
+        tri_poll_ready(worker->sys);
+    }
+}
+
+void tri_group_wake(tri_group *group)
+{
+    // Seq_cst: after shared_push; pairs with worker_sleep.
+    if (atomic_load_explicit(&group->sleeping, memory_order_seq_cst) == 0) {
+        return;
+    }
+    uint32_t count = atomic_load_explicit(&group->count, memory_order_acquire);
+    for (uint32_t i = 0; i < count; i++) {
+        tri_worker *worker =
+            atomic_load_explicit(&group->workers[i], memory_order_acquire);
+        if (atomic_load_explicit(&worker->park_word, memory_order_relaxed)) {
+            tri_worker_wake(worker);
+            return;
+        }
+    }
+}
+
+/*
+ * Called by a busy worker now and then: wakes a sleeper if work has been
+ * lying here for as long as a wake-up costs.
+ */
+static void share_if_late(tri_worker *worker)
+{
+    tri_group *group = worker->group;
+    // Relaxed: hints; nothing is lost by an old value.
+    if (atomic_load_explicit(&group->sleeping, memory_order_relaxed) == 0 ||
+        atomic_load_explicit(&group->searching, memory_order_relaxed) != 0 ||
+        ring_length(worker) < 2) {
+        worker->backlog_since = 0;
+        return;
+    }
+    tr_nanos now = tri_clock(worker);
+    if (worker->backlog_since == 0) {
+        worker->backlog_since = now;
+        return;
+    }
+    uint64_t pause =
+        atomic_load_explicit(&group->wake_pause, memory_order_relaxed);
+    if (now - worker->backlog_since >= (tr_nanos)pause) {
+        worker->backlog_since = 0;
+        tri_group_wake(group);
+    }
+}
+
+/* ---- scheduling ---- */
+
+static tri_group *group_of(tr_system *sys, tri_cell *cell)
+{
+    // Relaxed: fixed at spawn.
+    uint32_t flags = atomic_load_explicit(&cell->flags, memory_order_relaxed);
+    return sys->groups[(flags >> TRI_CELL_GROUP_SHIFT) & 0xff];
+}
+
+/* The ring is full: half of it and the cell go to the shared queue. */
+static void overflow(tri_worker *worker, tri_cell *cell)
+{
+    tri_cell *first = NULL, *last = NULL;
+    uint32_t count = 0;
+    for (; count < TRI_RING / 2; count++) {
+        tri_cell *taken = ring_take(worker, 1);
+        if (taken == NULL) {
+            break;
+        }
+        if (last != NULL) {
+            last->run_next = taken;
+        } else {
+            first = taken;
+        }
+        last = taken;
+    }
+    if (last != NULL) {
+        last->run_next = cell;
+    } else {
+        first = cell;
+    }
+    shared_push(worker->group, first, cell, count + 1);
+    tri_group_wake(worker->group);
+}
+
+void tri_schedule(tri_worker *worker, tri_cell *cell)
+{
+    tr_system *sys = worker->sys;
+    // Relaxed: fixed at spawn.
+    uint32_t flags = atomic_load_explicit(&cell->flags, memory_order_relaxed);
+    if (TRI_UNLIKELY(flags & TRI_CELL_OUTSIDE)) {
+        tri_outside_wake(worker, cell);
+        return;
+    }
+    if (TRI_UNLIKELY(cell->home != TRI_HOME_NONE)) {
+        if (cell->home == worker->index) {
+            bound_push(worker, cell);
+        } else {
+            // Acquire: the worker was published by tri_worker_new.
+            tri_worker *home = atomic_load_explicit(&sys->workers[cell->home],
+                                                    memory_order_acquire);
+            inbox_push(home, cell);
+            tri_worker_wake(home);
+        }
+        return;
+    }
+    tri_group *group = group_of(sys, cell);
+    if (TRI_LIKELY(worker->group == group)) {
+        if (worker->stepping) {
+            bound_push(worker, cell);
+        } else if (!ring_push(worker, cell)) {
+            overflow(worker, cell);
+        }
+        return;
+    }
+    shared_push(group, cell, cell, 1);
+    tri_group_wake(group);
+    if (sys->driven_worker != NULL && group == sys->driven_worker->group) {
+        tri_worker_wake(sys->driven_worker);
+    }
+}
+
+void tri_schedule_fresh(tri_worker *worker, tri_cell *cell)
+{
+    if (cell->home == TRI_HOME_NONE && !worker->stepping &&
+        worker->group == group_of(worker->sys, cell) &&
+        fresh_push(worker, cell)) {
+        return;
+    }
+    tri_schedule(worker, cell);
+}
+
+/* ---- stealing ---- */
+
+/* A victim that has not finished anything since we last looked is stuck. */
+static tri_cell *steal_from(tri_worker *thief, tri_worker *victim, bool stuck)
+{
+    uint32_t length = ring_length(victim);
+    tri_cell *cell = ring_take(victim, stuck ? 1 : 2);
+    if (cell == NULL) {
+        cell = fresh_steal(victim, stuck ? 1 : 2);
+        if (cell == NULL) {
+            return NULL;
+        }
+    }
+    for (uint32_t i = 1; i < length / 2; i++) {
+        tri_cell *more = ring_take(victim, stuck ? 1 : 2);
+        if (more == NULL) {
+            break;
+        }
+        if (!ring_push(thief, more)) {
+            overflow(thief, more);
+            break;
+        }
+    }
+    // Relaxed: a statistic.
+    atomic_fetch_add_explicit(&thief->count.steals, 1, memory_order_relaxed);
+    return cell;
+}
+
+static tri_cell *steal(tri_worker *thief, bool even_lone)
+{
+    tri_group *group = thief->group;
+    if (group->kind != TR_DISPATCH_PARALLEL) {
+        return NULL;
+    }
+    uint32_t count = atomic_load_explicit(&group->count, memory_order_acquire);
+    uint32_t start = thief->tick++;
+    for (uint32_t i = 0; i < count; i++) {
+        // Acquire: the worker was published by tri_worker_new.
+        tri_worker *victim = atomic_load_explicit(
+            &group->workers[(start + i) % count], memory_order_acquire);
+        if (victim == thief) {
+            continue;
+        }
+        // Relaxed: a hint.
+        uint64_t progress =
+            atomic_load_explicit(&victim->progress, memory_order_relaxed);
+        bool stuck = even_lone && progress == thief->seen_progress;
+        thief->seen_progress = progress;
+        tri_cell *cell = steal_from(thief, victim, stuck);
+        if (cell != NULL) {
+            return cell;
+        }
+    }
+    return NULL;
+}
+
+/* ---- sleeping ---- */
+
+static bool must_leave(tri_worker *worker)
+{
+    // Acquire: pairs with tri_workers_stop.
+    return atomic_load_explicit(&worker->sys->stopping_workers,
+                                memory_order_acquire);
+}
+
+static tr_nanos until_timer(tri_worker *worker, tr_nanos now)
+{
+    // Relaxed: our own wheel; others only cancel in it.
+    tr_nanos due =
+        atomic_load_explicit(&worker->wheel_next, memory_order_relaxed);
+    if (due == TR_FOREVER) {
+        return TR_FOREVER;
+    }
+    return due > now ? due - now : 0;
+}
+
+/* Looks around for TRI_SPIN; NULL when nothing came. */
+static tri_cell *search(tri_worker *worker)
+{
+    tri_world *world = worker->sys->world;
+    tri_group *group = worker->group;
+    tr_nanos start = tri_clock(worker);
+    tri_cell *cell = NULL;
+
+    // Relaxed: hints for share_if_late.
+    atomic_fetch_add_explicit(&group->searching, 1, memory_order_relaxed);
+    for (uint32_t round = 0; cell == NULL; round++) {
+        inbox_take(worker);
+        if ((cell = bound_pop(worker)) != NULL ||
+            (cell = shared_pop(group)) != NULL) {
+            break;
+        }
+        if (round % TRI_STEAL_EVERY == TRI_STEAL_EVERY - 1) {
+            tr_nanos now = tri_clock(worker);
+            if ((cell = steal(worker, now - start > TRI_LONE)) != NULL ||
+                now - start >= TRI_SPIN || until_timer(worker, now) == 0 ||
+                must_leave(worker)) {
+                break;
+            }
+        }
+        for (int i = 0; i < 16; i++) {
+            world->ops->pause(world);
+        }
+    }
+    atomic_fetch_sub_explicit(&group->searching, 1, memory_order_relaxed);
+    return cell;
+}
+
+/* Sleeps until woken or a timer is due. */
+static void worker_sleep(tri_worker *worker)
+{
+    tri_world *world = worker->sys->world;
+    tri_group *group = worker->group;
+
+    // Seq_cst: before the last look around; see the file comment.
+    atomic_store_explicit(&worker->park_word, 1, memory_order_seq_cst);
+    atomic_fetch_add_explicit(&group->sleeping, 1, memory_order_seq_cst);
+    bool work = atomic_load_explicit(&worker->inbox,
+                                     memory_order_seq_cst) != NULL ||
+                atomic_load_explicit(&group->length,
+                                     memory_order_seq_cst) != 0 ||
+                must_leave(worker);
+    tr_nanos timeout = until_timer(worker, tri_clock(worker));
+    if (!work && timeout > 0) {
+        // Relaxed: a statistic, and for the monitor.
+        atomic_fetch_add_explicit(&worker->count.parks, 1,
+                                  memory_order_relaxed);
+        atomic_store_explicit(&worker->busy_since, 0, memory_order_relaxed);
+        world->ops->park(world, &worker->park_word, 1, timeout);
+    }
+    atomic_fetch_sub_explicit(&group->sleeping, 1, memory_order_seq_cst);
+    atomic_store_explicit(&worker->park_word, 0, memory_order_seq_cst);
+}
+
+/* After a wake-up: was there anything? The next one waits accordingly. */
+static void judge_wake(tri_group *group, bool useful)
+{
+    // Relaxed: a hint of share_if_late.
+    uint64_t pause =
+        atomic_load_explicit(&group->wake_pause, memory_order_relaxed);
+    pause = useful ? TRI_WAKE_MIN : TRI_MIN(pause * 2, TRI_WAKE_MAX);
+    atomic_store_explicit(&group->wake_pause, pause, memory_order_relaxed);
+}
+
+/* ---- timers ---- */
+
+void tri_wheel_noted(tri_worker *worker)
+{
+    tri_lock_assert_held(&worker->wheel_lock);
+    // Relaxed: read by the worker, and by the world that steps it.
+    atomic_store_explicit(&worker->wheel_next, tri_wheel_next(&worker->wheel),
+                          memory_order_relaxed);
+}
+
+void tri_arm(tri_worker *worker, tri_timer *timer, tr_nanos due, uint32_t kind)
+{
+    tri_lock_take(&worker->wheel_lock);
+    tri_wheel_arm(&worker->wheel, timer, due, kind);
+    // Relaxed: as above.
+    if (due < atomic_load_explicit(&worker->wheel_next,
+                                   memory_order_relaxed)) {
+        atomic_store_explicit(&worker->wheel_next, due, memory_order_relaxed);
+    }
+    tri_lock_drop(&worker->wheel_lock);
+}
+
+void tri_disarm(tr_system *sys, uint16_t wheel, tri_timer *timer)
+{
+    // Acquire: the worker was published by tri_worker_new.
+    tri_worker *worker =
+        atomic_load_explicit(&sys->workers[wheel], memory_order_acquire);
+    tri_lock_take(&worker->wheel_lock);
+    tri_wheel_cancel(&worker->wheel, timer);
+    tri_lock_drop(&worker->wheel_lock);
+}
+
+static void fire_one(tri_worker *worker, tri_timer *timer)
+{
+    switch (tri_timer_kind(timer)) {
+    case TRI_TIMER_CELL: {
+        tri_cell *cell = tri_container_of(timer, tri_cell, timer);
+        // Relaxed: a cell cancels its timer before it gives its id up.
+        uint64_t id = atomic_load_explicit(&cell->id, memory_order_relaxed);
+        tri_signal(worker, cell, id, TRI_SIG_TIMER);
+        break;
+    }
+    case TRI_TIMER_WAIT:
+        tri_wait_timed_out(worker, tri_container_of(timer, tri_wait, timer));
+        break;
+    default:
+        tri_user_timer_fire(worker,
+                            tri_container_of(timer, tri_user_timer, timer));
+        break;
+    }
+}
+
+void tri_worker_fire(tri_worker *worker, tr_nanos now)
+{
+    // Fired under the lock: whoever finds a timer not armed in tri_disarm
+    // knows that its message or signal is already on its way.
+    tri_lock_take(&worker->wheel_lock);
+    tri_timer *timer;
+    while ((timer = tri_wheel_expire(&worker->wheel, now)) != NULL) {
+        fire_one(worker, timer);
+    }
+    // Relaxed: as in tri_arm.
+    atomic_store_explicit(&worker->wheel_next, tri_wheel_next(&worker->wheel),
+                          memory_order_relaxed);
+    tri_lock_drop(&worker->wheel_lock);
+}
+
+static void look_at_clock(tri_worker *worker)
+{
+    // Relaxed: the monitor's request; an old one costs a look.
+    atomic_store_explicit(&worker->look, 0, memory_order_relaxed);
+    if (atomic_load_explicit(&worker->wheel_next, memory_order_relaxed) !=
+            TR_FOREVER &&
+        until_timer(worker, tri_clock(worker)) == 0) {
+        tri_worker_fire(worker, worker->now);
+    }
+    share_if_late(worker);
+}
+
+/* ---- picking ---- */
+
+static tri_cell *pick(tri_worker *worker)
+{
+    uint32_t tick = worker->tick++;
+    tri_cell *cell;
+    if (tick % TRI_FAIR == 0 && (cell = shared_pop(worker->group)) != NULL) {
+        return cell;
+    }
+    if (tick % 8 == 0 && (cell = fresh_pop(worker)) != NULL) {
+        return cell;
+    }
+    if (tick % 2 == 0 && (cell = bound_pop(worker)) != NULL) {
+        return cell;
+    }
+    if ((cell = ring_take(worker, 1)) != NULL ||
+        (cell = bound_pop(worker)) != NULL ||
+        (cell = fresh_pop(worker)) != NULL) {
+        return cell;
+    }
+    return shared_pop(worker->group);
+}
+
+tri_cell *tri_worker_next(tri_worker *worker)
+{
+    if (worker->stepping) {
+        tri_cell *picked = worker->step_pick;
+        worker->step_pick = NULL;
+        return picked;
+    }
+    bool woken = false;
+    for (;;) {
+        // Relaxed: a hint of the monitor.
+        if (worker->tick % TRI_LOOK_EVERY == 0 ||
+            atomic_load_explicit(&worker->look, memory_order_relaxed)) {
+            look_at_clock(worker);
+        }
+        inbox_take(worker);
+        tri_cell *cell = pick(worker);
+        if (cell == NULL) {
+            cell = steal(worker, false);
+        }
+        if (cell == NULL) {
+            look_at_clock(worker);
+            cell = search(worker);
+        }
+        if (woken) {
+            judge_wake(worker->group, cell != NULL);
+            woken = false;
+        }
+        if (cell != NULL) {
+            return cell;
+        }
+        if (must_leave(worker)) {
+            return NULL;
+        }
+        worker_sleep(worker);
+        woken = true;
+    }
+}
+
+/* ---- stepping: one worker, driven by a world or by tr_poll ---- */
+
+uint32_t tri_worker_runnable(tri_worker *worker)
+{
+    inbox_take(worker);
+    tri_cell *cell;
+    while ((cell = shared_pop(worker->group)) != NULL) {
+        bound_push(worker, cell);
+    }
+    return worker->bound_count;
+}
+
+tri_cell *tri_worker_pick(tri_worker *worker, uint32_t index)
+{
+    TRI_CHECK(index < worker->bound_count);
+    tri_cell **link = &worker->bound, *before = NULL;
+    while (index-- > 0) {
+        before = *link;
+        link = &(*link)->run_next;
+    }
+    tri_cell *cell = *link;
+    *link = cell->run_next;
+    if (worker->bound_last == cell) {
+        worker->bound_last = before;
+    }
+    worker->bound_count--;
+    return cell;
+}

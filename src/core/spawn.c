@@ -1,0 +1,364 @@
+/*
+ * spawn.c - making actors: checks, options, family, the first schedule.
+ *
+ * A spawn either gives a ref whose actor will start, or nobody with the
+ * reason inside; nothing half-made remains. The name is taken and the parent
+ * knows the child before the call returns.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/options.h"
+#include "core/lifecycle.h"
+
+enum { NAME_MAX = 128 };
+
+bool tri_name_is(const void *value, const void *key, size_t size)
+{
+    const tri_cell *cell = value;
+    return strlen(cell->name) == size && memcmp(cell->name, key, size) == 0;
+}
+
+uint64_t tri_id_next(tri_worker *worker)
+{
+    if (worker->id_next == worker->id_end) {
+        // Relaxed: only uniqueness counts.
+        worker->id_next =
+            atomic_fetch_add_explicit(&worker->sys->next_id, TRI_ID_BLOCK,
+                                      memory_order_relaxed);
+        worker->id_end = worker->id_next + TRI_ID_BLOCK;
+    }
+    return worker->id_next++;
+}
+
+tr_err tri_name_check(const char *name)
+{
+    size_t length = strlen(name);
+    if (length == 0 || length > NAME_MAX || name[0] == '$') {
+        return TR_EINVAL;
+    }
+    for (size_t i = 0; i < length; i++) {
+        unsigned char c = (unsigned char)name[i];
+        if (c <= ' ' || c == '/' || c == 127) {
+            return TR_EINVAL;
+        }
+    }
+    return TR_OK;
+}
+
+/* ---- options ---- */
+
+static bool needs_props(const tr_spawn_options *o)
+{
+    return o->init != NULL || o->supervision != NULL ||
+           o->inherit_supervision || o->restart != TR_PERMANENT ||
+           o->soft_limit != 0 || o->mailbox_limit != 0 || o->heap_limit != 0 ||
+           o->stop_timeout != 0 || o->drain != TR_DRAIN_DEAD_LETTERS ||
+           o->storage != NULL || o->joinable || o->auto_stop;
+}
+
+static tr_err make_props(tr_system *sys, tri_cell *parent,
+                         const tr_actor_def *def, const tr_spawn_options *o,
+                         tri_props **out)
+{
+    *out = NULL;
+    if (!needs_props(o)) {
+        return TR_OK;
+    }
+    if (o->init != NULL && o->init_size != def->state_size) {
+        return TR_EINVAL;
+    }
+    if (o->stop_timeout < 0 || (unsigned)o->overflow > TR_OVERFLOW_STOP ||
+        (unsigned)o->drain > TR_DRAIN_REDIRECT ||
+        (unsigned)o->restart > TR_TEMPORARY) {
+        return TR_EINVAL;
+    }
+    tri_props *props =
+        tri_mem_calloc(&sys->mem, sizeof(*props) + o->init_size);
+    if (props == NULL) {
+        return TR_ENOMEM;
+    }
+    // Relaxed: nobody else knows it yet.
+    atomic_store_explicit(&props->holds, 1, memory_order_relaxed);
+    if (o->supervision != NULL) {
+        if (!tri_options_copy(&props->supervision, sizeof(props->supervision),
+                              TRI_SIZE_THROUGH(tr_supervision, retry_message),
+                              o->supervision) ||
+            !tri_supervision_fill(&props->supervision)) {
+            free(props);
+            return TR_EINVAL;
+        }
+        props->has_supervision = true;
+    } else if (o->inherit_supervision && parent != NULL) {
+        props->supervision = *tri_supervision_of(sys, parent);
+        props->has_supervision = true;
+    }
+    props->joinable = o->joinable;
+    props->auto_stop = o->auto_stop;
+    props->restart = o->restart;
+    props->drain = o->drain;
+    props->drain_to = o->drain_to;
+    props->stop_timeout = o->stop_timeout;
+    props->mailbox_limit = o->mailbox_limit;
+    props->soft_limit = o->soft_limit;
+    props->overflow = o->overflow;
+    props->heap_limit = o->heap_limit;
+    props->storage = o->storage;
+    if (o->init != NULL) {
+        props->init = (unsigned char *)(props + 1);
+        props->init_size = o->init_size;
+        memcpy(props->init, o->init, o->init_size);
+    }
+    *out = props;
+    return TR_OK;
+}
+
+/* ---- family ---- */
+
+static tr_err children_link(tri_worker *worker, tri_cell *parent,
+                            tri_cell *child)
+{
+    tri_ext *ext = tri_ext_need(worker, parent);
+    if (ext == NULL) {
+        return TR_ENOMEM;
+    }
+    tr_err err = TR_OK;
+    tri_lock_take(&ext->lock);
+    if (ext->closed) {
+        err = TR_ESTOPPED;
+    } else if (child->name != NULL) {
+        err = tri_map_put_bytes(&ext->names, child->name,
+                                strlen(child->name), child);
+    }
+    if (err == TR_OK) {
+        child->sibling_prev = ext->last_child;
+        if (ext->last_child != NULL) {
+            ext->last_child->sibling_next = child;
+        } else {
+            ext->first_child = child;
+        }
+        ext->last_child = child;
+        // Relaxed: the lock and the schedule publish it.
+        atomic_fetch_add_explicit(&ext->live_children, 1,
+                                  memory_order_relaxed);
+        atomic_store_explicit(&child->parent, parent, memory_order_relaxed);
+    }
+    tri_lock_drop(&ext->lock);
+    return err;
+}
+
+void tri_children_unlink(tri_ext *parent, tri_cell *child)
+{
+    tri_lock_assert_held(&parent->lock);
+    if (child->name != NULL) {
+        tri_map_remove_bytes(&parent->names, child->name, strlen(child->name));
+    }
+    if (child->sibling_prev != NULL) {
+        child->sibling_prev->sibling_next = child->sibling_next;
+    } else {
+        parent->first_child = child->sibling_next;
+    }
+    if (child->sibling_next != NULL) {
+        child->sibling_next->sibling_prev = child->sibling_prev;
+    } else {
+        parent->last_child = child->sibling_prev;
+    }
+    child->sibling_next = NULL;
+    child->sibling_prev = NULL;
+}
+
+void tri_children_give_up(tr_ctx *ctx)
+{
+    tri_cell *cell = ctx->cell;
+    tri_cell *root = ctx->sys->root;
+    tri_ext *ext = tri_ext_of(cell);
+    tri_ext *root_ext = tri_ext_of(root);
+    if (cell == root || root_ext == NULL) {
+        return;
+    }
+    tri_lock_take(&ext->lock);
+    tri_cell *child = ext->first_child;
+    while (child != NULL) {
+        tri_cell *next = child->sibling_next;
+        tri_children_unlink(ext, child);
+        // The root waits for it, as long as the close allows. Locks in the
+        // order of the tree from below; only the root's is taken inside.
+        tri_lock_take(&root_ext->lock);
+        child->sibling_prev = root_ext->last_child;
+        if (root_ext->last_child != NULL) {
+            root_ext->last_child->sibling_next = child;
+        } else {
+            root_ext->first_child = child;
+        }
+        root_ext->last_child = child;
+        // Relaxed: under both locks.
+        atomic_fetch_add_explicit(&root_ext->live_children, 1,
+                                  memory_order_relaxed);
+        atomic_store_explicit(&child->parent, root, memory_order_relaxed);
+        atomic_fetch_sub_explicit(&ext->live_children, 1,
+                                  memory_order_relaxed);
+        tri_lock_drop(&root_ext->lock);
+        child->forced = true;
+        child = next;
+    }
+    tri_lock_drop(&ext->lock);
+}
+
+void tri_live_less(tr_system *sys)
+{
+    // Seq_cst: pairs with the closing thread's look.
+    if (atomic_fetch_sub_explicit(&sys->live_cells, 1,
+                                  memory_order_seq_cst) == 1) {
+        sys->world->ops->wake(sys->world, &sys->live_cells, UINT32_MAX);
+    }
+}
+
+/* ---- spawning ---- */
+
+static tr_ref nobody(tr_err err)
+{
+    return (tr_ref){0, (uint64_t)err};
+}
+
+static tr_err choose_group(tr_system *sys, tri_cell *cell,
+                           const tr_spawn_options *o, uint32_t *flags)
+{
+    const char *name = o->dispatcher;
+    if (name == NULL || sys->driven_worker != NULL) {
+        return TR_OK;  // group 0; one thread runs everything when driven
+    }
+    tri_group *group = tri_group_find(sys, name);
+    if (group == NULL) {
+        return TR_ENOENT;
+    }
+    *flags |= (uint32_t)group->index << TRI_CELL_GROUP_SHIFT;
+    if (group->kind == TR_DISPATCH_PINNED) {
+        tri_worker *worker = tri_worker_pinned(sys);
+        if (worker == NULL) {
+            return TR_ELIMIT;
+        }
+        cell->home = (uint16_t)worker->index;
+        *flags |= TRI_CELL_PINNED;
+    }
+    return TR_OK;
+}
+
+static void discard(tri_worker *worker, tri_cell *cell)
+{
+    // Relaxed: its ref was never handed out.
+    if (cell->home != TRI_HOME_NONE) {
+        tri_worker_unpin(worker->sys,
+                         atomic_load_explicit(
+                             &worker->sys->workers[cell->home],
+                             memory_order_acquire));
+    }
+    free((void *)(uintptr_t)cell->name);
+    free(cell->props);
+    atomic_store_explicit(&cell->mail, TRI_MAIL_CLOSED, memory_order_relaxed);
+    atomic_store_explicit(&cell->sys_mail, TRI_SYS_CLOSED,
+                          memory_order_relaxed);
+    tri_ext_free(worker, cell);
+    tri_cell_free(&worker->cache, cell);
+}
+
+static tr_err prepare(tri_actor_from *who, tri_cell *parent, tri_cell *cell,
+                      const tr_actor_def *def, const tr_spawn_options *o,
+                      uint32_t flags)
+{
+    tri_worker *worker = who->worker;
+    const tri_behaviour *behaviour =
+        tri_behaviour_get(who->sys, worker, def);
+    if (behaviour == NULL) {
+        return TR_ENOMEM;
+    }
+    tri_cell_become(cell, behaviour);
+    if (o->name != NULL) {
+        cell->name = tri_mem_should_fail(&who->sys->mem) ? NULL
+                                                         : strdup(o->name);
+        if (cell->name == NULL) {
+            return TR_ENOMEM;
+        }
+    }
+    TR_TRY(make_props(who->sys, parent, def, o, &cell->props));
+    TR_TRY(choose_group(who->sys, cell, o, &flags));
+    if (o->mailbox_limit != 0) {
+        flags |= TRI_CELL_BOUNDED;
+        cell->slow |= TRI_SLOW_BOUNDED;
+    }
+    if ((o->mailbox_limit != 0 || o->auto_stop) &&
+        tri_ext_need(worker, cell) == NULL) {
+        return TR_ENOMEM;
+    }
+    if (o->auto_stop) {
+        // Relaxed: the spawner holds the first.
+        atomic_store_explicit(&tri_ext_of(cell)->handles, 1,
+                              memory_order_relaxed);
+    }
+    // Relaxed: its ref is not known yet.
+    atomic_store_explicit(&cell->flags, flags, memory_order_relaxed);
+    return parent != NULL ? children_link(worker, parent, cell) : TR_OK;
+}
+
+tr_ref tri_spawn_under(tri_actor_from *who, tri_cell *parent,
+                       const tr_actor_def *def,
+                       const tr_spawn_options *options, uint32_t flags)
+{
+    tri_worker *worker = who->worker;
+    tr_system *sys = who->sys;
+    tri_cell *cell = tri_cell_new(sys, &worker->cache, tri_id_next(worker));
+    if (cell == NULL) {
+        return nobody(TR_ENOMEM);
+    }
+    tr_err err = prepare(who, parent, cell, def, options, flags);
+    if (err != TR_OK) {
+        discard(worker, cell);
+        return nobody(err);
+    }
+    // Relaxed: counters; tri_live_less orders the end.
+    atomic_fetch_add_explicit(&sys->live_cells, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&worker->count.spawned, 1, memory_order_relaxed);
+    tr_ref ref = tri_cell_ref(sys, cell);
+    tri_schedule_fresh(worker, cell);
+    return ref;
+}
+
+/* May this actor have another child now? Rules 24 and 25. */
+static tr_err may_spawn(tri_actor_from *who)
+{
+    // Acquire: pairs with tri_system_begin_end.
+    if (who->ctx == NULL) {
+        return atomic_load_explicit(&who->sys->terminating,
+                                    memory_order_acquire)
+                   ? TR_ECLOSED
+                   : TR_OK;
+    }
+    return TR_OK;
+}
+
+tr_ref (tr_spawn)(tr_from from, const tr_actor_def *def,
+                  const tr_spawn_options *options)
+{
+    tr_spawn_options copy;
+    if (def == NULL || def->size < sizeof(*def) ||
+        !tri_options_copy(&copy, sizeof(copy),
+                          TRI_SIZE_THROUGH(tr_spawn_options, auto_stop),
+                          options) ||
+        (copy.name != NULL && tri_name_check(copy.name) != TR_OK)) {
+        return nobody(TR_EINVAL);
+    }
+    tri_actor_from who = tri_enter(from);
+    tr_err err = may_spawn(&who);
+    tr_ref ref = nobody(err);
+    if (err == TR_OK) {
+        tri_cell *parent = who.ctx != NULL ? who.ctx->cell : who.sys->user;
+        ref = tri_spawn_under(&who, parent, def, &copy, 0);
+        if (ref.cell == 0 && ref.id == TR_ESTOPPED && who.ctx == NULL) {
+            ref.id = TR_ECLOSED;
+        }
+    }
+    tri_leave(&who);
+    if (copy.watch && who.ctx != NULL) {
+        tr_watch(who.ctx, ref);
+    }
+    return ref;
+}

@@ -1,0 +1,309 @@
+/*
+ * supervise.c - what a parent does about a child that has failed.
+ *
+ * A child that fails suspends itself and sends its `notice` to the parent.
+ * While the notice travels and until the decision is back the child is FAILED
+ * and runs nothing, so the parent may look at its extension. The decision
+ * goes back as a signal: neither way needs memory.
+ */
+#include "core/lifecycle.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "schema/print.h"
+
+static const tr_supervision defaults = {
+    .size = sizeof(tr_supervision),
+    .on_failure = TR_RESTART,
+    .scope = TR_ONE_FOR_ONE,
+    .max_restarts = 3,
+    .within = TR_SECONDS(1),
+    .backoff_min = TR_MS(10),
+    .backoff_max = TR_SECONDS(1),
+    .backoff_factor = 2.0,
+    .on_limit = TR_ESCALATE,
+};
+
+bool tri_supervision_fill(tr_supervision *policy)
+{
+    if (policy->within < 0 || policy->backoff_min < 0 ||
+        policy->backoff_max < 0 || policy->backoff_factor < 0 ||
+        policy->jitter < 0 || policy->jitter > 1 ||
+        (unsigned)policy->on_failure > TR_ESCALATE ||
+        (unsigned)policy->on_limit > TR_ESCALATE ||
+        policy->on_limit == TR_RESTART || policy->on_limit == TR_RESUME ||
+        (unsigned)policy->scope > TR_REST_FOR_ONE) {
+        return false;
+    }
+#define FILL(field)                                                            \
+    if (policy->field == 0) policy->field = defaults.field
+    FILL(on_failure);
+    FILL(max_restarts);
+    FILL(within);
+    FILL(backoff_min);
+    FILL(backoff_max);
+    FILL(backoff_factor);
+    FILL(on_limit);
+#undef FILL
+    return true;
+}
+
+const tr_supervision *tri_supervision_of(tr_system *sys, tri_cell *cell)
+{
+    return cell->props != NULL && cell->props->has_supervision
+               ? &cell->props->supervision
+               : &sys->supervision;
+}
+
+/* ---- showing a failure ---- */
+
+void tri_path_write(tr_system *sys, tri_cell *cell, char *buf, size_t size)
+{
+    if (cell == NULL || cell == sys->root) {
+        snprintf(buf, size, "/");
+        return;
+    }
+    tri_cell *parent = tri_cell_parent(cell);
+    size_t length = 0;
+    if (parent != NULL && parent != sys->root) {
+        tri_path_write(sys, parent, buf, size);
+        length = strlen(buf);
+    }
+    if (length + 1 >= size) {
+        return;
+    }
+    if (cell->name != NULL) {
+        snprintf(buf + length, size - length, "/%s", cell->name);
+    } else {
+        // Relaxed: the cell is alive.
+        snprintf(buf + length, size - length, "/$%llx",
+                 (unsigned long long)atomic_load_explicit(
+                     &cell->id, memory_order_relaxed));
+    }
+}
+
+void tri_failure_show(tr_system *sys, tri_cell *cell, tri_failure_view *view)
+{
+    tri_ext *ext = tri_ext_of(cell);
+    tri_failure none = {.err = TR_ENOMEM, .phase = TR_IN_HANDLER};
+    tri_failure *f = ext != NULL ? &ext->failure : &none;
+
+    tri_path_write(sys, cell, view->path, sizeof(view->path));
+    view->failure = (tr_failure){
+        .child = tri_cell_ref(sys, cell), .incarnation = cell->incarnation,
+        .err = f->err, .phase = f->phase, .text = f->text, .site = f->site,
+        .path = view->path};
+    if (f->msg != NULL && f->msg->node.type != NULL) {
+        tri_print(f->msg->node.type, f->msg->payload, view->message,
+                  sizeof(view->message), NULL);
+        view->failure.message = view->message;
+    }
+    const tr_type *state = tri_cell_behaviour(cell)->def->state;
+    if (cell->state != NULL && state != NULL && state->size != 0) {
+        tri_print(state, cell->state, view->state, sizeof(view->state), NULL);
+        view->failure.state = view->state;
+    }
+}
+
+void tri_failure_clear(tri_worker *worker, tri_cell *cell, uint32_t reason)
+{
+    tri_ext *ext = tri_ext_of(cell);
+    if (ext == NULL) {
+        return;
+    }
+    free(ext->failure.text);
+    if (ext->failure.msg != NULL) {
+        tri_dead(worker, tri_cell_ref(worker->sys, cell), ext->failure.msg,
+                 reason);
+    }
+    tr_phase phase = ext->failure.phase;
+    tr_err err = ext->failure.err;
+    ext->failure = (tri_failure){.err = err, .phase = phase};
+}
+
+void tri_failure_retry(tr_ctx *ctx, tri_cell *cell)
+{
+    tri_ext *ext = tri_ext_of(cell);
+    if (ext == NULL) {
+        return;
+    }
+    tr_msg *msg = ext->failure.msg;
+    if (msg != NULL && tri_supervision_of(ctx->sys, cell)->retry_message &&
+        !(msg->node.flags & (TRI_MSG_RETRIED | TRI_MSG_ASK))) {
+        ext->failure.msg = NULL;
+        msg->node.flags |= TRI_MSG_RETRIED;
+        msg->node.next = cell->queue;
+        cell->queue = &msg->node;
+        // Relaxed: for observers.
+        atomic_fetch_add_explicit(&cell->queued, 1, memory_order_relaxed);
+    }
+    tri_failure_clear(ctx->worker, cell, TR_DEAD_FAILED);
+    ext->failure = (tri_failure){0};
+}
+
+/* ---- deciding ---- */
+
+/* min * factor^(attempt - 1), at most max, spread by the jitter (SV7, SV8). */
+static tr_nanos backoff(tr_system *sys, const tr_supervision *policy,
+                        uint32_t attempt)
+{
+    double span = (double)policy->backoff_min;
+    for (uint32_t i = 1; i < attempt && span < (double)policy->backoff_max;
+         i++) {
+        span *= policy->backoff_factor;
+    }
+    if (span > (double)policy->backoff_max) {
+        span = (double)policy->backoff_max;
+    }
+    if (policy->jitter > 0) {
+        uint64_t random = sys->world->ops->random(sys->world) >> 11;
+        double unit = (double)random / (double)(UINT64_C(1) << 53);
+        span *= 1.0 + policy->jitter * (2.0 * unit - 1.0);
+    }
+    return (tr_nanos)span;
+}
+
+/* Counts a restart into the window; false: the limit is exceeded (SV9). */
+static bool count_restart(tri_ext *ext, const tr_supervision *policy,
+                          tr_nanos now)
+{
+    if (ext == NULL) {
+        return true;
+    }
+    if (ext->restarts == 0 || now - ext->window_start > policy->within) {
+        ext->window_start = now;
+        ext->restarts = 0;
+    }
+    if (ext->restarts >= policy->max_restarts) {
+        return false;
+    }
+    ext->restarts++;
+    ext->restarts_all++;
+    return true;
+}
+
+static tr_directive decide(tr_ctx *parent, tri_cell *child,
+                           const tr_supervision *policy)
+{
+    tri_ext *ext = tri_ext_of(child);
+    const tr_actor_def *def = tri_cell_behaviour(parent->cell)->def;
+    tri_ext *parent_ext = tri_ext_of(parent->cell);
+    if (parent_ext != NULL && parent_ext->first != NULL) {
+        def = parent_ext->first->def;
+    }
+    tr_directive directive = TR_BY_POLICY;
+    if (def->decide != NULL && parent->cell->state != NULL) {
+        tri_failure_view view;
+        tri_failure_show(parent->sys, child, &view);
+        directive = def->decide(parent->cell->state, &view.failure);
+    }
+    if (directive != TR_BY_POLICY) {
+        return directive;
+    }
+    // L14: one that never started is not tried again by itself.
+    if (ext != NULL && ext->failure.phase == TR_IN_START &&
+        child->incarnation == 1) {
+        return TR_STOP;
+    }
+    return policy->on_failure;
+}
+
+static void send_decision(tri_worker *worker, tri_cell *child,
+                          tr_directive directive)
+{
+    // Relaxed: a failed child cannot retire its id.
+    uint64_t id = atomic_load_explicit(&child->id, memory_order_relaxed);
+    uint32_t signal = directive == TR_RESTART  ? TRI_SIG_RESTART
+                      : directive == TR_RESUME ? TRI_SIG_RESUME
+                                               : TRI_SIG_DOOM;
+    tri_signal(worker, child, id, signal);
+}
+
+/* Applies a directive to the siblings that the scope names (rule 16). */
+static void siblings_too(tr_ctx *parent, tri_cell *child, tr_scope scope,
+                         tr_directive directive)
+{
+    if (scope == TR_ONE_FOR_ONE ||
+        (directive != TR_RESTART && directive != TR_STOP)) {
+        return;
+    }
+    tri_ext *ext = tri_ext_of(parent->cell);
+    tri_lock_take(&ext->lock);
+    for (tri_cell *other = ext->last_child; other != NULL && other != child;
+         other = other->sibling_prev) {
+        send_decision(parent->worker, other, directive);
+    }
+    if (scope == TR_ALL_FOR_ONE) {
+        for (tri_cell *other = child->sibling_prev; other != NULL;
+             other = other->sibling_prev) {
+            send_decision(parent->worker, other, directive);
+        }
+    }
+    tri_lock_drop(&ext->lock);
+}
+
+/* The parent takes the failure as its own (SV18). */
+static void escalate(tr_ctx *parent, tri_cell *child)
+{
+    tri_ext *ext = tri_ext_of(child);
+    tri_failure_view view;
+    tri_failure_show(parent->sys, child, &view);
+    parent->fail_text = NULL;
+    char text[TRI_SHOWN_MAX + TRI_PATH_MAX + 64];
+    snprintf(text, sizeof(text), "child %s failed: %s", view.path,
+             ext != NULL && ext->failure.text != NULL
+                 ? ext->failure.text
+                 : tr_strerror(view.failure.err));
+    parent->fail_text = strdup(text);
+    parent->fail_site = view.failure.site;
+    parent->phase = TR_IN_HANDLER;
+    parent->msg = NULL;
+    tri_life_fail(parent, view.failure.err);
+}
+
+void tri_supervise(tr_ctx *parent, tri_cell *child)
+{
+    tr_system *sys = parent->sys;
+    tri_worker *worker = parent->worker;
+    const tr_supervision *policy = tri_supervision_of(sys, child);
+    tri_ext *ext = tri_ext_of(child);
+
+    if (tri_cell_life(child) != TR_STATE_FAILED) {
+        return;  // it was stopped while the notice travelled
+    }
+    tr_directive directive = decide(parent, child, policy);
+    if (directive == TR_RESTART && child->props != NULL &&
+        child->props->restart == TR_TEMPORARY) {
+        directive = TR_STOP;
+    }
+    bool limit = false;
+    if (directive == TR_RESTART) {
+        tri_ext *counted = policy->scope == TR_ONE_FOR_ONE
+                               ? ext
+                               : tri_ext_of(parent->cell);
+        limit = !count_restart(counted, policy, tri_clock(worker));
+        if (limit) {
+            directive = policy->on_limit;
+        } else if (ext != NULL) {
+            ext->backoff = backoff(sys, policy, counted->restarts);
+        }
+    }
+    sys->up->supervision(worker, child, ext != NULL ? &ext->failure : NULL,
+                         directive);
+    if (directive == TR_ESCALATE) {
+        tr_state life = tri_cell_life(parent->cell);
+        bool can = life == TR_STATE_RUNNING || life == TR_STATE_STARTING;
+        if (can) {
+            escalate(parent, child);
+        }
+        // X20: beyond the limit the child is stopped as well.
+        if (limit || !can) {
+            send_decision(worker, child, TR_STOP);
+        }
+        return;
+    }
+    siblings_too(parent, child, policy->scope, directive);
+    send_decision(worker, child, directive);
+}

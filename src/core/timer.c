@@ -1,0 +1,266 @@
+/*
+ * timer.c - tr_after, tr_every, tr_receive_timeout, tr_sleep.
+ *
+ * A user timer owns one message for its whole life; firing pushes that
+ * message and never allocates. A periodic timer that is due again while its
+ * message is still queued fires once more as soon as it has been handled.
+ *
+ * The wheel of the worker that armed a timer holds it, also when the actor
+ * has moved on; firing happens under that wheel's lock, so whoever disarms
+ * under the lock knows whether the message is in the mailbox.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/lifecycle.h"
+#include "core/mailbox.h"
+
+bool tri_disarm_was_armed(tr_system *sys, tri_wait *wait)
+{
+    // Acquire: the worker was published by tri_worker_new.
+    tri_worker *worker = atomic_load_explicit(&sys->workers[wait->wheel],
+                                              memory_order_acquire);
+    tri_lock_take(&worker->wheel_lock);
+    bool armed = tri_timer_is_armed(&wait->timer);
+    tri_wheel_cancel(&worker->wheel, &wait->timer);
+    tri_lock_drop(&worker->wheel_lock);
+    return armed;
+}
+
+static tri_user_timer *timer_of(tr_msg *msg)
+{
+    return (tri_user_timer *)(uintptr_t)msg->sender.cell;
+}
+
+static void timer_unlink(tri_ext *ext, tri_user_timer *timer)
+{
+    if (timer->prev != NULL) {
+        timer->prev->next = timer->next;
+    } else {
+        ext->timers = timer->next;
+    }
+    if (timer->next != NULL) {
+        timer->next->prev = timer->prev;
+    }
+}
+
+static void timer_free(tri_worker *worker, tri_user_timer *timer)
+{
+    timer->msg->node.flags &= (uint8_t)~TRI_MSG_TIMER;
+    tri_msg_free(&worker->cache, timer->msg);
+    free(timer);
+}
+
+/* Under the wheel's lock. */
+void tri_user_timer_fire(tri_worker *worker, tri_user_timer *timer)
+{
+    if (timer->every > 0) {
+        tr_nanos due = tri_timer_due(&timer->timer) + timer->every;
+        if (due <= worker->now) {  // far behind: do not run after it
+            due = worker->now + timer->every;
+        }
+        tri_wheel_arm(&worker->wheel, &timer->timer, due, TRI_TIMER_USER);
+    }
+    if (timer->in_flight) {
+        timer->once_more = true;
+        return;
+    }
+    timer->in_flight = true;
+    if (tri_push(worker, timer->cell, timer->cell_id, timer->msg) != TR_OK) {
+        timer->in_flight = false;  // stopping: cancelled soon
+    }
+}
+
+static tri_user_timer *timer_new(tr_ctx *ctx, tr_nanos span, tr_nanos every,
+                                 const tr_type *type, const void *payload)
+{
+    tri_worker *worker = ctx->worker;
+    tri_ext *ext = tri_ext_need(worker, ctx->cell);
+    tri_user_timer *timer = tri_mem_calloc(&ctx->sys->mem, sizeof(*timer));
+    tr_msg *msg = timer != NULL && ext != NULL
+                      ? tri_msg_new(&worker->cache, type, payload, false)
+                      : NULL;
+    if (msg == NULL) {
+        free(timer);
+        (tr_panic)(ctx, type->name, "out of memory for a timer");
+    }
+    msg->node.flags |= TRI_MSG_TIMER;
+    msg->sender = (tr_ref){(uint64_t)(uintptr_t)timer, 0};
+    timer->msg = msg;
+    timer->cell = ctx->cell;
+    // Relaxed: we own the cell.
+    timer->cell_id = atomic_load_explicit(&ctx->cell->id,
+                                          memory_order_relaxed);
+    timer->id = ++ext->timer_id;
+    timer->every = every;
+    timer->wheel = (uint16_t)worker->index;
+    timer->next = ext->timers;
+    if (ext->timers != NULL) {
+        ext->timers->prev = timer;
+    }
+    ext->timers = timer;
+    tri_arm(worker, &timer->timer, tri_clock(worker) + span, TRI_TIMER_USER);
+    return timer;
+}
+
+static void check_span(tr_ctx *ctx, tr_nanos span)
+{
+    if (span < 0) {
+        (tr_panic)(ctx, "timer", "a negative span of time");
+    }
+}
+
+tr_timer (tr_after)(tr_ctx *ctx, tr_nanos span, const tr_type *type,
+                    const void *payload)
+{
+    check_span(ctx, span);
+    return (tr_timer){timer_new(ctx, span, 0, type, payload)->id};
+}
+
+tr_timer (tr_every)(tr_ctx *ctx, tr_nanos span, const tr_type *type,
+                    const void *payload)
+{
+    check_span(ctx, span - 1);
+    return (tr_timer){timer_new(ctx, span, span, type, payload)->id};
+}
+
+/* Ends a timer: at once, or when its message comes out. */
+static void timer_end(tri_worker *worker, tri_cell *cell,
+                      tri_user_timer *timer)
+{
+    tri_ext *ext = tri_ext_of(cell);
+    // Acquire: the worker was published by tri_worker_new.
+    tri_worker *holder = atomic_load_explicit(
+        &worker->sys->workers[timer->wheel], memory_order_acquire);
+    tri_lock_take(&holder->wheel_lock);
+    tri_wheel_cancel(&holder->wheel, &timer->timer);
+    bool in_flight = timer->in_flight;
+    timer->cancelled = true;
+    tri_lock_drop(&holder->wheel_lock);
+    timer_unlink(ext, timer);
+    if (ext->receive_timeout == timer) {
+        ext->receive_timeout = NULL;
+    }
+    if (!in_flight) {
+        timer_free(worker, timer);
+    }
+}
+
+void tr_cancel(tr_ctx *ctx, tr_timer handle)
+{
+    tri_ext *ext = tri_ext_of(ctx->cell);
+    for (tri_user_timer *t = ext != NULL ? ext->timers : NULL; t != NULL;
+         t = t->next) {
+        if (t->id == handle.id) {
+            timer_end(ctx->worker, ctx->cell, t);
+            return;
+        }
+    }
+}
+
+void tri_timers_cancel_all(tri_worker *worker, tri_cell *cell)
+{
+    tri_ext *ext = tri_ext_of(cell);
+    while (ext->timers != NULL) {
+        timer_end(worker, cell, ext->timers);
+    }
+}
+
+bool tri_user_timer_arrived(tri_worker *worker, tr_msg *msg)
+{
+    tri_user_timer *timer = timer_of(msg);
+    if (timer->cancelled) {
+        timer_free(worker, timer);
+        return false;
+    }
+    return true;
+}
+
+/* The handler is done with the message. */
+void tri_user_timer_handled(tri_worker *worker, tr_msg *msg)
+{
+    tri_user_timer *timer = timer_of(msg);
+    if (timer->cancelled) {
+        timer_free(worker, timer);
+        return;
+    }
+    // Acquire: the worker was published by tri_worker_new.
+    tri_worker *holder = atomic_load_explicit(
+        &worker->sys->workers[timer->wheel], memory_order_acquire);
+    tri_cell *cell = timer->cell;
+    tri_lock_take(&holder->wheel_lock);
+    timer->in_flight = false;
+    bool again = timer->once_more;
+    timer->once_more = false;
+    if (tri_ext_of(cell)->receive_timeout == timer) {
+        // Still silence: the next one, from now on.
+        tri_wheel_arm(&holder->wheel, &timer->timer,
+                      tri_clock(worker) + tri_ext_of(cell)->receive_span,
+                      TRI_TIMER_USER);
+        tri_wheel_noted(holder);
+        tri_lock_drop(&holder->wheel_lock);
+        return;
+    }
+    bool armed = tri_timer_is_armed(&timer->timer);
+    if (again) {
+        timer->in_flight = true;
+        if (tri_push(worker, cell, timer->cell_id, msg) != TR_OK) {
+            timer->in_flight = false;
+        }
+    }
+    tri_lock_drop(&holder->wheel_lock);
+    if (!armed && !again && timer->every == 0) {
+        timer_unlink(tri_ext_of(cell), timer);
+        timer_free(worker, timer);
+    }
+}
+
+void tr_receive_timeout(tr_ctx *ctx, tr_nanos span)
+{
+    tri_ext *ext = tri_ext_of(ctx->cell);
+    if (ext != NULL && ext->receive_timeout != NULL) {
+        timer_end(ctx->worker, ctx->cell, ext->receive_timeout);
+    }
+    if (ext != NULL) {
+        ext->receive_span = 0;
+    }
+    ctx->cell->slow &= (uint8_t)~TRI_SLOW_TIMEOUT;
+    if (span <= 0) {
+        return;
+    }
+    tr_timeout nothing = {};
+    tri_user_timer *timer =
+        timer_new(ctx, span, 0, &tr_timeout_tr_type, &nothing);
+    ext = tri_ext_of(ctx->cell);
+    ext->receive_timeout = timer;
+    ext->receive_span = span;
+    ctx->cell->slow |= TRI_SLOW_TIMEOUT;
+}
+
+void tri_receive_timeout_touch(tr_ctx *ctx, tr_msg *msg)
+{
+    tri_ext *ext = tri_ext_of(ctx->cell);
+    if (ext == NULL || ext->receive_span == 0 ||
+        ((msg->node.flags & TRI_MSG_TIMER) &&
+         timer_of(msg) == ext->receive_timeout)) {
+        return;
+    }
+    tr_receive_timeout(ctx, ext->receive_span);
+}
+
+tr_err tr_sleep(tr_ctx *ctx, tr_nanos span)
+{
+    if (span < 0) {
+        return TR_EINVAL;
+    }
+    if (!tri_can_park(ctx)) {
+        return TR_EWOULDBLOCK;
+    }
+    tri_wait wait = {.kind = TRI_WAIT_SLEEP, .site = "tr_sleep"};
+    tr_nanos now = tri_clock(ctx->worker);
+    TR_TRY(tri_wait_begin(ctx, &wait,
+                          span >= TR_FOREVER - now ? TR_FOREVER : now + span));
+    tr_err err = tri_park(ctx, &wait);
+    tri_wait_finish(ctx, &wait);
+    return err;
+}

@@ -1,0 +1,763 @@
+/*
+ * turn.c - running a cell: what is next, user code, parking and going on.
+ *
+ * A worker's loop runs on a fiber. A turn that must wait parks that fiber as
+ * it stands, loop and all, and the worker goes on with a spare one; the first
+ * thing the spare one does is to look after the cell whose turn has parked
+ * (tri_after), because that may only be given up when its stack has been left.
+ * When the wait is over, the fiber that finds out gives itself up and switches
+ * back. Stacks are suspended and resumed in balance, never abandoned.
+ *
+ * While turns are parked the cell stays with its worker (`home`): compilers
+ * keep the addresses of thread-locals across a wait.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/mailbox.h"
+
+/* ---- which turn may run beside which parked ones (api rules 1, 2, 10) ---- */
+
+typedef struct parked_kinds {
+    bool writer, reader, run, hook;
+} parked_kinds;
+
+static parked_kinds kinds_parked(tri_cell *cell)
+{
+    parked_kinds kinds = {0};
+    tri_ext *ext = tri_ext_of(cell);
+    for (tr_ctx *c = ext != NULL ? ext->parked : NULL; c != NULL; c = c->next) {
+        kinds.writer |= c->kind == TRI_TURN_WRITE;
+        kinds.reader |= c->kind == TRI_TURN_READ ||
+                        c->kind == TRI_TURN_INTERLEAVE;
+        kinds.run |= c->kind == TRI_TURN_RUN;
+        kinds.hook |= c->kind == TRI_TURN_HOOK;
+    }
+    return kinds;
+}
+
+static bool may_run(parked_kinds parked, uint32_t handler_flags)
+{
+    if (parked.hook) {
+        return false;
+    }
+    if (parked.writer) {
+        return handler_flags & TR_ALWAYS_INTERLEAVE;
+    }
+    return !parked.reader ||
+           (handler_flags & (TR_READ_ONLY | TR_ALWAYS_INTERLEAVE));
+}
+
+static bool may_resume(tri_cell *cell, const tr_ctx *ctx)
+{
+    if (!ctx->ready) {
+        return false;
+    }
+    if (ctx->cancel != TR_OK) {
+        return true;  // it only unwinds
+    }
+    if (tri_cell_life(cell) == TR_STATE_FAILED) {
+        return false;  // rule 9
+    }
+    if (ctx->kind == TRI_TURN_RUN) {
+        parked_kinds parked = kinds_parked(cell);
+        return !parked.writer && !parked.reader && !parked.hook;
+    }
+    return true;
+}
+
+uint32_t tri_parked_count(tri_cell *cell, uint32_t which)
+{
+    tri_ext *ext = tri_ext_of(cell);
+    uint32_t count = 0;
+    for (tr_ctx *c = ext != NULL ? ext->parked : NULL; c != NULL; c = c->next) {
+        uint32_t bit = c->kind == TRI_TURN_RUN    ? TRI_CUT_RUN
+                       : c->kind == TRI_TURN_HOOK ? TRI_CUT_HOOKS
+                                                  : TRI_CUT_MESSAGES;
+        count += (which & bit) != 0;
+    }
+    return count;
+}
+
+/* ---- parking ---- */
+
+static void after_switch(tri_worker *worker)
+{
+    tri_after after = worker->after;
+    worker->after = TRI_AFTER_NONE;
+    switch (after) {
+    case TRI_AFTER_NONE:
+        break;
+    case TRI_AFTER_CONTINUE:
+        tri_run(worker, worker->after_cell);
+        break;
+    case TRI_AFTER_REQUEUE:
+        tri_schedule(worker, worker->after_cell);
+        break;
+    case TRI_AFTER_GIVE:
+        tri_fiber_give(&worker->fibers, worker->after_fiber);
+        break;
+    }
+}
+
+void tri_loop(void *arg)
+{
+    tri_worker *worker = arg;
+    for (;;) {
+        while (worker->after != TRI_AFTER_NONE) {
+            after_switch(worker);
+        }
+        tri_cell *cell = tri_worker_next(worker);
+        if (cell == NULL) {
+            tri_fiber *self = worker->current;
+            worker->resting = self;
+            worker->current = &worker->thread;
+            tri_fiber_switch(self, &worker->thread);
+            continue;
+        }
+        tri_run(worker, cell);
+    }
+}
+
+bool tri_can_park(tr_ctx *ctx)
+{
+    return ctx->in_turn && !ctx->worker->is_outside;
+}
+
+static void parked_append(tr_ctx *ctx)
+{
+    tri_cell *cell = ctx->cell;
+    tr_ctx **end = &tri_ext_of(cell)->parked;
+    while (*end != NULL) {
+        end = &(*end)->next;
+    }
+    ctx->next = NULL;
+    *end = ctx;
+    ctx->parked = true;
+    cell->slow |= TRI_SLOW_PARKED;
+    cell->home = (uint16_t)ctx->worker->index;
+}
+
+static void parked_remove(tr_ctx *ctx)
+{
+    tri_cell *cell = ctx->cell;
+    tri_ext *ext = tri_ext_of(cell);
+    tr_ctx **link = &ext->parked;
+    while (*link != ctx) {
+        link = &(*link)->next;
+    }
+    *link = ctx->next;
+    ctx->parked = false;
+    if (ext->parked == NULL) {
+        cell->slow &= (uint8_t)~TRI_SLOW_PARKED;
+        // Relaxed: fixed at spawn.
+        if ((atomic_load_explicit(&cell->flags, memory_order_relaxed) &
+             TRI_CELL_PINNED) == 0) {
+            cell->home = TRI_HOME_NONE;
+        }
+    }
+}
+
+/* Leaves this stack; returns when somebody resumes ctx. */
+static void leave(tr_ctx *ctx, tri_fiber *next, tri_after after)
+{
+    tri_worker *worker = ctx->worker;
+    tri_fiber *self = worker->current;
+
+    ctx->fiber = self;
+    parked_append(ctx);
+    worker->after = after;
+    worker->after_cell = ctx->cell;
+    worker->current = next;
+    tri_fiber_switch(self, next);
+    TRI_CHECK(worker->after == TRI_AFTER_GIVE);
+    after_switch(worker);
+    worker->running = ctx->cell;
+}
+
+/* Switches to a parked turn. The caller must then return to the loop. */
+static void resume(tri_worker *worker, tr_ctx *ctx)
+{
+    tri_fiber *self = worker->current;
+
+    parked_remove(ctx);
+    worker->after = TRI_AFTER_GIVE;
+    worker->after_fiber = self;
+    worker->current = ctx->fiber;
+    tri_fiber_switch(self, ctx->fiber);
+}
+
+tr_err tri_park(tr_ctx *ctx, tri_wait *wait)
+{
+    tri_worker *worker = ctx->worker;
+    TRI_CHECK(tri_can_park(ctx));
+    if (ctx->cancel != TR_OK || wait->done) {
+        return ctx->cancel != TR_OK ? ctx->cancel : wait->err;
+    }
+    tri_fiber *next = tri_fiber_take(&worker->fibers);
+    if (next == NULL) {
+        return TR_ELIMIT;
+    }
+    ctx->wait = wait;
+    ctx->ready = false;
+    wait->ctx = ctx;
+    // Relaxed: a statistic.
+    atomic_fetch_add_explicit(&worker->count.parked_turns, 1,
+                              memory_order_relaxed);
+    leave(ctx, next, TRI_AFTER_CONTINUE);
+    ctx->wait = NULL;
+    wait->ctx = NULL;
+    return ctx->cancel != TR_OK ? ctx->cancel : wait->err;
+}
+
+static bool others_wait(tri_worker *worker)
+{
+    // Relaxed: our own counters, and a hint.
+    return worker->bound != NULL ||
+           atomic_load_explicit(&worker->head, memory_order_relaxed) !=
+               atomic_load_explicit(&worker->tail, memory_order_relaxed) ||
+           atomic_load_explicit(&worker->fresh_top, memory_order_relaxed) !=
+               atomic_load_explicit(&worker->fresh_bottom,
+                                    memory_order_relaxed) ||
+           atomic_load_explicit(&worker->inbox, memory_order_relaxed) != NULL;
+}
+
+void tri_yield(tr_ctx *ctx)
+{
+    tri_worker *worker = ctx->worker;
+    worker->sends_left = TRI_BATCH_SENDS;
+    if (!tri_can_park(ctx) || ctx->kind == TRI_TURN_HOOK ||
+        ctx->cancel != TR_OK || !others_wait(worker) ||
+        tri_ext_need(worker, ctx->cell) == NULL) {
+        return;
+    }
+    tri_fiber *next = tri_fiber_take(&worker->fibers);
+    if (next == NULL) {
+        return;
+    }
+    ctx->ready = true;
+    leave(ctx, next, TRI_AFTER_REQUEUE);
+    worker->sends_left = TRI_BATCH_SENDS;
+}
+
+void tri_wait_done(tri_worker *worker, tri_cell *cell, tri_wait *wait,
+                   tr_err err)
+{
+    (void)worker;
+    if (!wait->done) {
+        wait->done = true;
+        wait->err = err;
+    }
+    if (wait->ctx != NULL && wait->ctx->parked) {
+        wait->ctx->ready = true;
+        cell->slow |= TRI_SLOW_PARKED;
+    }
+}
+
+void tri_cut_waits(tri_worker *worker, tri_cell *cell, uint32_t which,
+                   tr_err err)
+{
+    (void)worker;
+    tri_ext *ext = tri_ext_of(cell);
+    for (tr_ctx *c = ext != NULL ? ext->parked : NULL; c != NULL; c = c->next) {
+        uint32_t bit = c->kind == TRI_TURN_RUN    ? TRI_CUT_RUN
+                       : c->kind == TRI_TURN_HOOK ? TRI_CUT_HOOKS
+                                                  : TRI_CUT_MESSAGES;
+        if ((which & bit) == 0) {
+            continue;
+        }
+        if (c->cancel == TR_OK) {
+            c->cancel = err;
+        }
+        // A wait somebody else holds is left to him: he wakes it soon.
+        if (!c->ready && (c->wait == NULL || c->wait->cancel == NULL ||
+                          c->wait->cancel(c->wait))) {
+            c->ready = true;
+        }
+    }
+}
+
+/* ---- the end of a turn ---- */
+
+static void free_scratch(tr_ctx *ctx)
+{
+    while (ctx->scratch != NULL) {
+        tri_scratch *next = ctx->scratch->next;
+        free(ctx->scratch);
+        ctx->scratch = next;
+    }
+}
+
+/* Looks after all that the turn has left; not after a failure. */
+void tri_turn_end(tr_ctx *ctx)
+{
+    tri_worker *worker = ctx->worker;
+    if (ctx->flags & TRI_CTX_FUTURES) {
+        tri_futures_drop(ctx);
+    }
+    while (ctx->replies != NULL) {
+        tri_node *next = ctx->replies->next;
+        tri_msg_free(&worker->cache, tri_msg_from(ctx->replies));
+        ctx->replies = next;
+    }
+    free_scratch(ctx);
+    if (ctx->fail_text != NULL) {
+        free(ctx->fail_text);
+        ctx->fail_text = NULL;
+    }
+    ctx->fail_site = NULL;
+    ctx->flags = 0;
+    ctx->cancel = TR_OK;
+    ctx->in_turn = false;
+}
+
+/* The handler has returned TR_OK and left something to do. */
+static __attribute__((noinline)) void finish_slow(tr_ctx *ctx, tr_msg *msg)
+{
+    tri_worker *worker = ctx->worker;
+    bool ours = (ctx->flags & TRI_CTX_MSG_GONE) == 0;
+    tri_turn_end(ctx);
+    ctx->msg = NULL;
+    if (!ours) {
+        return;
+    }
+    uint8_t flags = msg->node.flags;
+    if (flags & TRI_MSG_TIMER) {
+        tri_user_timer_handled(worker, msg);
+    } else if ((flags & TRI_MSG_ASK) && !(flags & TRI_MSG_ANSWERED)) {
+        tri_answer_error(worker, msg, TR_ENOREPLY, NULL);
+    } else {
+        tri_msg_free(&worker->cache, msg);
+    }
+}
+
+/* ---- one message ---- */
+
+static __attribute__((noinline)) void unhandled(tr_ctx *ctx, tr_msg *msg)
+{
+    tri_worker *worker = ctx->worker;
+    worker->sys->up->unhandled(worker, ctx->cell, msg);
+}
+
+/* Messages that are more than a call of a handler. True: handled here. */
+static __attribute__((noinline)) bool handle_special(tr_ctx *ctx, tr_msg *msg)
+{
+    tri_worker *worker = ctx->worker;
+    tri_cell *cell = ctx->cell;
+
+    if (msg->node.kind == TRI_NODE_TERMINATED) {
+        tri_terminated_in_order(ctx, (tri_watch *)(void *)msg);
+        return true;
+    }
+    if (msg->node.kind == TRI_NODE_WAKE) {
+        tri_then_turn(ctx, (tri_wait *)(void *)msg, NULL);
+        return true;
+    }
+    // Relaxed: we own the cell.
+    uint64_t id = atomic_load_explicit(&cell->id, memory_order_relaxed);
+    if (msg->to_id != id) {
+        tri_dead(worker, (tr_ref){tri_cell_ref(worker->sys, cell).cell,
+                                  msg->to_id},
+                 msg, TR_DEAD_NO_SUCH_ACTOR);
+        return true;
+    }
+    if (msg->node.kind == TRI_NODE_POISON) {
+        tri_msg_free(&worker->cache, msg);
+        tri_life_signals(ctx, TRI_SIG_STOP);
+        return true;
+    }
+    if (msg->node.kind == TRI_NODE_REPLY) {
+        tri_reply_in_order(ctx, msg);
+        return true;
+    }
+    if ((msg->node.flags & TRI_MSG_TIMER) &&
+        !tri_user_timer_arrived(worker, msg)) {
+        return true;
+    }
+    if ((msg->node.flags & TRI_MSG_ASK) &&
+        tri_msg_ask(msg)->deadline <= worker->now) {
+        tri_dead(worker, tri_cell_ref(worker->sys, cell), msg,
+                 TR_DEAD_EXPIRED);
+        return true;
+    }
+    return false;
+}
+
+static inline void call_handler(tr_ctx *ctx, tr_msg *msg, tr_handler_fn fn,
+                                const void *argument, uint32_t flags)
+{
+    tri_cell *cell = ctx->cell;
+    ctx->msg = msg;
+    ctx->kind = TRI_LIKELY(flags == 0)           ? TRI_TURN_WRITE
+                : flags & TR_ALWAYS_INTERLEAVE   ? TRI_TURN_INTERLEAVE
+                                                 : TRI_TURN_READ;
+    ctx->phase = TR_IN_HANDLER;
+    ctx->in_turn = true;
+    cell->turn_no++;
+    tr_err err = fn(ctx, cell->state, argument);
+    // Relaxed: for observers; only the owner writes.
+    atomic_store_explicit(
+        &cell->handled,
+        atomic_load_explicit(&cell->handled, memory_order_relaxed) + 1,
+        memory_order_relaxed);
+    if (TRI_UNLIKELY(err != TR_OK)) {
+        tri_life_fail(ctx, err);
+        return;
+    }
+    if (TRI_LIKELY(((msg->node.flags & (TRI_MSG_ASK | TRI_MSG_TIMER)) |
+                    ctx->flags) == 0 &&
+                   ctx->fail_text == NULL && ctx->cancel == TR_OK)) {
+        ctx->in_turn = false;
+        ctx->msg = NULL;
+        tri_msg_free(&ctx->worker->cache, msg);
+        return;
+    }
+    finish_slow(ctx, msg);
+}
+
+static void handle(tr_ctx *ctx, tri_node *node)
+{
+    tri_cell *cell = ctx->cell;
+    tr_msg *msg = tri_msg_from(node);
+    // Relaxed: we own the cell.
+    uint64_t id = atomic_load_explicit(&cell->id, memory_order_relaxed);
+
+    if (TRI_UNLIKELY(msg->to_id != id || node->kind != TRI_NODE_USER ||
+                     (node->flags & (TRI_MSG_ASK | TRI_MSG_TIMER)))) {
+        if (handle_special(ctx, msg)) {
+            return;
+        }
+    }
+    if (TRI_UNLIKELY(cell->slow & TRI_SLOW_TIMEOUT)) {
+        tri_receive_timeout_touch(ctx, msg);
+    }
+    const tri_slot *slot =
+        tri_behaviour_find(tri_cell_behaviour(cell), node->type);
+    if (TRI_LIKELY(slot != NULL)) {
+        call_handler(ctx, msg, slot->fn, msg->payload, slot->flags);
+    } else if (tri_cell_behaviour(cell)->any != NULL) {
+        call_handler(ctx, msg, tri_cell_behaviour(cell)->any->fn, msg, 0);
+    } else {
+        unhandled(ctx, msg);
+    }
+}
+
+void tri_handle(tr_ctx *ctx, tr_msg *msg)
+{
+    handle(ctx, &msg->node);
+}
+
+void tri_handle_on_stack(tr_ctx *ctx, const tr_type *type,
+                         const void *payload, size_t size)
+{
+    _Alignas(TRI_BLOCK_ALIGN) char room[sizeof(tr_msg) + TRI_STACK_PAYLOAD];
+    TRI_CHECK(size <= TRI_STACK_PAYLOAD);
+    memset(room, 0, sizeof(room));
+    tr_msg *msg = (tr_msg *)(void *)room;
+    msg->node.type = type;
+    msg->node.kind = TRI_NODE_USER;
+    msg->node.klass = TRI_CLASS_STACK;
+    // Relaxed: we own the cell.
+    msg->to_id = atomic_load_explicit(&ctx->cell->id, memory_order_relaxed);
+    memcpy(msg->payload, payload, size);
+    handle(ctx, &msg->node);
+}
+
+/* ---- what comes before user mail ---- */
+
+static void system_mail(tr_ctx *ctx)
+{
+    tri_worker *worker = ctx->worker;
+    tri_cell *cell = ctx->cell;
+    bool signalled;
+    tri_node *node = tri_system_take(cell, &signalled);
+    while (node != NULL) {
+        tri_node *next = node->next;
+        tri_system_node(ctx, node);
+        node = next;
+    }
+    if (signalled) {
+        tri_life_signals(ctx, tri_signals_take(cell));
+    }
+    (void)worker;
+}
+
+void tri_system_node(tr_ctx *ctx, tri_node *node)
+{
+    tri_worker *worker = ctx->worker;
+    tri_cell *cell = ctx->cell;
+    switch (node->kind) {
+    case TRI_NODE_REPLY:
+        tri_reply_arrived(worker, cell, tri_msg_from(node));
+        break;
+    case TRI_NODE_WATCH:
+        tri_watch_arrived(worker, cell, (tri_watch *)(void *)node);
+        break;
+    case TRI_NODE_WATCH_FOR:
+        tri_watch_requested(ctx, (tri_watch *)(void *)node);
+        break;
+    case TRI_NODE_UNWATCH:
+        tri_unwatch_arrived(worker, cell, (tri_watching *)(void *)node);
+        break;
+    case TRI_NODE_TERMINATED:
+        tri_terminated_arrived(worker, cell, (tri_watch *)(void *)node);
+        break;
+    case TRI_NODE_FAILURE:
+        tri_supervise(ctx, tri_cell_of_notice(node));
+        break;
+    case TRI_NODE_WAKE:
+        tri_wait_woken(ctx, (tri_wait *)(void *)node);
+        break;
+    case TRI_NODE_JOIN:
+        tri_join_arrived(worker, cell, (tri_join *)(void *)node);
+        break;
+    default:
+        TRI_CHECK(!"a system node of a known kind");
+    }
+}
+
+static tr_ctx *find_ready(tri_cell *cell)
+{
+    tri_ext *ext = tri_ext_of(cell);
+    for (tr_ctx *c = ext->parked; c != NULL; c = c->next) {
+        if (may_resume(cell, c)) {
+            return c;
+        }
+    }
+    return NULL;
+}
+
+/* Brings the most urgent message to the front of the queue. */
+static void urgent_first(tri_cell *cell)
+{
+    tri_ext *ext = tri_ext_of(cell);
+    for (int p = TRI_PRIORITIES - 1; p > 0; p--) {
+        tri_node *node = ext->urgent[p];
+        if (node == NULL) {
+            continue;
+        }
+        ext->urgent[p] = node->next;
+        node->next = cell->queue;
+        cell->queue = node;
+        // Relaxed: for observers.
+        atomic_fetch_add_explicit(&cell->queued, 1, memory_order_relaxed);
+        return;
+    }
+    cell->slow &= (uint8_t)~TRI_SLOW_URGENT;
+}
+
+/* A message has left the queue. */
+static inline void taken(tri_cell *cell)
+{
+    // Relaxed: for observers; only the owner writes.
+    atomic_store_explicit(
+        &cell->queued,
+        atomic_load_explicit(&cell->queued, memory_order_relaxed) - 1,
+        memory_order_relaxed);
+    if (TRI_UNLIKELY(cell->slow & TRI_SLOW_BOUNDED)) {
+        // Relaxed: only the number counts.
+        atomic_fetch_sub_explicit(&tri_ext_of(cell)->bounded, 1,
+                                  memory_order_relaxed);
+    }
+}
+
+/* Takes the first message that may run beside the parked turns. */
+static tri_node *take_interleaving(tri_cell *cell, parked_kinds parked)
+{
+    bool only_interleave = false;
+    for (tri_node **link = &cell->queue; *link != NULL;
+         link = &(*link)->next) {
+        tri_node *node = *link;
+        const tri_slot *slot =
+            node->kind == TRI_NODE_USER
+                ? tri_behaviour_find(tri_cell_behaviour(cell), node->type)
+                : NULL;
+        uint32_t flags = slot != NULL ? slot->flags : 0;
+        if (may_run(parked, flags) &&
+            (!only_interleave || (flags & TR_ALWAYS_INTERLEAVE))) {
+            *link = node->next;
+            taken(cell);
+            return node;
+        }
+        only_interleave = true;  // a writer waits here: rule 1
+    }
+    return NULL;
+}
+
+typedef enum verdict { GO, AGAIN, GONE } verdict;
+
+/* Turns are parked: resumes one, runs one beside them, or sleeps. */
+static verdict beside_parked(tr_ctx *ctx)
+{
+    tri_cell *cell = ctx->cell;
+    tr_ctx *ready = find_ready(cell);
+    if (ready != NULL) {
+        resume(ctx->worker, ready);
+        return GONE;
+    }
+    parked_kinds parked = kinds_parked(cell);
+    if (!parked.writer && !parked.reader && !parked.hook) {
+        return GO;  // only on_run waits
+    }
+    if (cell->slow & TRI_SLOW_LIFE) {
+        return GO;  // life_step decides
+    }
+    if (tri_cell_behaviour(cell)->interleaves && !parked.hook) {
+        tri_detach(cell);
+        tri_node *node = take_interleaving(cell, parked);
+        if (node != NULL) {
+            handle(ctx, node);
+            return AGAIN;
+        }
+        return tri_sleep(cell, true) ? GONE : AGAIN;
+    }
+    return tri_sleep(cell, false) ? GONE : AGAIN;
+}
+
+static __attribute__((noinline)) verdict attention(tr_ctx *ctx)
+{
+    tri_worker *worker = ctx->worker;
+    tri_cell *cell = ctx->cell;
+
+    // Relaxed: a glance; tri_system_take acquires.
+    if (atomic_load_explicit(&cell->sys_mail, memory_order_relaxed) &
+        ~TRI_SYS_CLOSED) {
+        system_mail(ctx);
+    }
+    if (cell->slow & TRI_SLOW_PARKED) {
+        verdict v = beside_parked(ctx);
+        if (v != GO) {
+            return v;
+        }
+    }
+    if (cell->slow & TRI_SLOW_LIFE) {
+        switch (tri_life_step(ctx)) {
+        case TRI_STEP_AGAIN:
+            return AGAIN;
+        case TRI_STEP_ENDED:
+            return GONE;
+        case TRI_STEP_WAIT:
+            return tri_sleep(cell, false) ? GONE : AGAIN;
+        case TRI_STEP_RUNNING:
+            break;
+        }
+    }
+    if (cell->slow & TRI_SLOW_PENDING) {
+        tri_terminated_turn(ctx);
+        return AGAIN;
+    }
+    if ((cell->slow & TRI_SLOW_BLOCKED)) {
+        tri_room_if_low(worker, cell);
+    }
+    if (cell->slow & TRI_SLOW_URGENT) {
+        tri_detach(cell);
+        urgent_first(cell);
+    }
+    if (cell->slow & TRI_SLOW_BOUNDED) {
+        tri_bounded_trim(worker, cell);
+    }
+    return GO;
+}
+
+/* ---- an activation ---- */
+
+/* True: enough for now, the cell must queue again. */
+static bool spent(tr_ctx *ctx)
+{
+    tri_worker *worker = ctx->worker;
+    if (worker->sends_left < TRI_BATCH_SENDS / 2) {
+        return true;
+    }
+    if (TRI_LIKELY(--ctx->budget > 0)) {
+        return false;
+    }
+    if (worker->stepping || TRI_BATCH_MESSAGES <= TRI_CLOCK_EVERY) {
+        return true;
+    }
+    ctx->budget = TRI_CLOCK_EVERY;
+    tr_nanos now = tri_clock(worker);
+    if (ctx->started == 0) {
+        ctx->started = now;
+        return false;
+    }
+    return now - ctx->started > TRI_QUANTUM;
+}
+
+static void activation(tr_ctx *ctx)
+{
+    tri_worker *worker = ctx->worker;
+    tri_cell *cell = ctx->cell;
+
+    for (;;) {
+        // Relaxed: a glance; attention acquires.
+        if (TRI_UNLIKELY((atomic_load_explicit(&cell->sys_mail,
+                                               memory_order_relaxed) &
+                          ~TRI_SYS_CLOSED) != 0 ||
+                         cell->slow != 0)) {
+            verdict v = attention(ctx);
+            if (v == GONE) {
+                return;
+            }
+            if (v == AGAIN) {
+                continue;
+            }
+        }
+        tri_node *node = cell->queue;
+        if (node == NULL) {
+            if (!tri_detach(cell) && tri_sleep(cell, true)) {
+                return;
+            }
+            continue;
+        }
+        cell->queue = node->next;
+        taken(cell);
+        handle(ctx, node);
+        atomic_store_explicit(
+            &worker->count.messages,
+            atomic_load_explicit(&worker->count.messages,
+                                 memory_order_relaxed) + 1,
+            memory_order_relaxed);
+        if (TRI_UNLIKELY(spent(ctx))) {
+            tri_schedule(worker, cell);
+            return;
+        }
+    }
+}
+
+void tri_run(tri_worker *worker, tri_cell *cell)
+{
+    tr_ctx ctx;
+    ctx.magic = TRI_CTX_MAGIC;
+    ctx.sys = worker->sys;
+    ctx.worker = worker;
+    ctx.cell = cell;
+    ctx.msg = NULL;
+    ctx.kind = 0;
+    ctx.phase = 0;
+    ctx.flags = 0;
+    ctx.ready = false;
+    ctx.parked = false;
+    ctx.in_turn = false;
+    ctx.cancel = TR_OK;
+    ctx.wait = NULL;
+    ctx.scratch = NULL;
+    ctx.replies = NULL;
+    ctx.fail_site = NULL;
+    ctx.fail_text = NULL;
+    ctx.started = 0;
+    ctx.budget = worker->stepping || TRI_BATCH_MESSAGES == 1
+                     ? 1
+                     : TRI_CLOCK_EVERY;
+    worker->sends_left = TRI_BATCH_SENDS;
+    worker->running = cell;
+    // Relaxed: the monitor and thieves look at it.
+    atomic_store_explicit(
+        &worker->progress,
+        atomic_load_explicit(&worker->progress, memory_order_relaxed) + 1,
+        memory_order_relaxed);
+
+    if (tri_jump_set(&ctx.jump)) {
+        tri_life_fail(&ctx, TR_EPANIC);  // tr_panic came back here
+    }
+    activation(&ctx);
+}

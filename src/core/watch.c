@@ -1,0 +1,331 @@
+/*
+ * watch.c - who watches whom, and exactly one tr_terminated for each watch.
+ *
+ * A watch is two records: the watcher's half (tri_watching, found by the
+ * target's id) and the target's half (tri_watch), which travels to the target
+ * as a system node, waits in its list, and travels back as the notice. So an
+ * end never needs memory. The half that is on its way is owned by the lane;
+ * whoever finds that the lane is closed sends it back at once.
+ *
+ * Invariant: a tri_watch is delivered to its watcher exactly once, or freed by
+ * its target on unwatch. The watcher drops one that it does not expect.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/lifecycle.h"
+
+/* ---- the target's side ---- */
+
+static void send_back(tri_worker *worker, tri_watch *watch, tr_reason reason)
+{
+    tri_cell *watcher = tri_ref_cell(watch->watcher);
+    watch->reason = (uint32_t)reason;
+    watch->node.kind = TRI_NODE_TERMINATED;
+    if (watch->node.flags & TRI_MSG_IN_ORDER) {
+        if (tri_push(worker, watcher, watch->watcher.id,
+                     (tr_msg *)(void *)watch) == TR_OK) {
+            return;
+        }
+    } else if (tri_push_system(worker, watcher, &watch->node)) {
+        return;
+    }
+    free(watch);  // the watcher is gone
+}
+
+void tri_watch_arrived(tri_worker *worker, tri_cell *cell, tri_watch *watch)
+{
+    // Relaxed: we own the cell.
+    uint64_t id = atomic_load_explicit(&cell->id, memory_order_relaxed);
+    tri_ext *ext = tri_ext_need(worker, cell);
+    if (watch->target.id != id || ext == NULL ||
+        tri_cell_life(cell) == TR_STATE_TERMINATED) {
+        tr_reason reason = watch->target.id != id ? TR_NO_SUCH_ACTOR
+                           : cell->reason != 0    ? (tr_reason)cell->reason
+                                                  : TR_NO_SUCH_ACTOR;
+        send_back(worker, watch, reason);
+        return;
+    }
+    watch->prev = NULL;
+    watch->next = ext->watchers;
+    if (ext->watchers != NULL) {
+        ext->watchers->prev = watch;
+    }
+    ext->watchers = watch;
+}
+
+void tri_unwatch_arrived(tri_worker *worker, tri_cell *cell,
+                         tri_watching *watching)
+{
+    (void)worker;
+    tri_ext *ext = tri_ext_of(cell);
+    tri_watch *watch = watching->watch;
+    // Relaxed: we own the cell.
+    if (ext != NULL && watching->target.id ==
+                           atomic_load_explicit(&cell->id,
+                                                memory_order_relaxed)) {
+        if (watch->prev != NULL) {
+            watch->prev->next = watch->next;
+        } else {
+            ext->watchers = watch->next;
+        }
+        if (watch->next != NULL) {
+            watch->next->prev = watch->prev;
+        }
+        free(watch);
+    }
+    free(watching);
+}
+
+void tri_watchers_tell(tri_worker *worker, tri_cell *cell, tr_reason reason)
+{
+    tri_ext *ext = tri_ext_of(cell);
+    tri_watch *watch = ext != NULL ? ext->watchers : NULL;
+    if (ext != NULL) {
+        ext->watchers = NULL;
+    }
+    while (watch != NULL) {
+        tri_watch *next = watch->next;
+        send_back(worker, watch, reason);
+        watch = next;
+    }
+}
+
+/* ---- the watcher's side ---- */
+
+tr_err tri_watch_ref(tri_worker *worker, tr_system *sys, tri_cell *watcher,
+                     tr_ref target, bool in_order)
+{
+    tri_ext *ext = tri_ext_need(worker, watcher);
+    tr_ref self = tri_cell_ref(sys, watcher);
+    bool foreign = (target.cell >> 48) != sys->tag ||
+                   tri_ref_pointer(target) == 0;
+    if (ext == NULL) {
+        return TR_ENOMEM;
+    }
+    if (!foreign && tri_map_get(&ext->watching, target.id) != NULL) {
+        return TR_OK;  // DW7
+    }
+    if (tri_mem_should_fail(&sys->mem)) {
+        return TR_ENOMEM;
+    }
+    tri_watch *watch = calloc(1, sizeof(*watch));
+    tri_watching *watching = calloc(1, sizeof(*watching));
+    uint64_t key = foreign ? UINT64_MAX - ext->correlation++ : target.id;
+    if (watch == NULL || watching == NULL ||
+        tri_map_put(&ext->watching, key, watching) != TR_OK) {
+        free(watch);
+        free(watching);
+        return TR_ENOMEM;
+    }
+    *watch = (tri_watch){.node = {.kind = TRI_NODE_WATCH}, .watcher = self,
+                         .target = target, .key = key};
+    if (in_order) {
+        watch->node.flags = TRI_MSG_IN_ORDER;
+    }
+    *watching = (tri_watching){.node = {.kind = TRI_NODE_UNWATCH},
+                               .target = target, .watch = watch,
+                               .in_order = in_order};
+    tri_cell *cell = tri_ref_cell(target);
+    if (cell == watcher) {
+        tri_watch_arrived(worker, watcher, watch);
+        return TR_OK;
+    }
+    // Relaxed: a glance; the target compares the id again.
+    if (foreign ||
+        atomic_load_explicit(&cell->id, memory_order_relaxed) != target.id ||
+        !tri_push_system(worker, cell, &watch->node)) {
+        send_back(worker, watch, TR_NO_SUCH_ACTOR);
+    }
+    return TR_OK;
+}
+
+/* Forgets the watch; the target is told, if it still can be. */
+static void unwatch(tri_worker *worker, tri_watching *watching)
+{
+    tri_cell *cell = tri_ref_cell(watching->target);
+    bool foreign = (watching->target.cell >> 48) != worker->sys->tag ||
+                   cell == NULL;
+    // Relaxed: a glance. An ended target sends the other half back, and
+    // that is not expected any more.
+    if (foreign ||
+        atomic_load_explicit(&cell->id, memory_order_relaxed) !=
+            watching->target.id ||
+        !tri_push_system(worker, cell, &watching->node)) {
+        free(watching);
+    }
+}
+
+void tri_unwatch_ref(tri_worker *worker, tri_cell *watcher, tr_ref target)
+{
+    tri_ext *ext = tri_ext_of(watcher);
+    tri_watching *watching =
+        ext != NULL ? tri_map_remove(&ext->watching, target.id) : NULL;
+    if (watching == NULL) {
+        return;  // DW8
+    }
+    // A notice that has arrived but not been handled is dropped, too.
+    for (tri_node **link = &ext->pending; *link != NULL;) {
+        tri_watch *watch = (tri_watch *)(void *)*link;
+        if (watch->key == target.id) {
+            *link = watch->node.next;
+            free(watch);
+        } else {
+            link = &(*link)->next;
+        }
+    }
+    unwatch(worker, watching);
+}
+
+static void unwatch_some(tri_worker *worker, tri_cell *cell, bool children)
+{
+    tri_ext *ext = tri_ext_of(cell);
+    if (ext == NULL) {
+        return;
+    }
+    tri_watching *watching;
+    for (tri_map_iter it = tri_map_iter_begin(&ext->watching);
+         (watching = tri_map_iter_next(&ext->watching, &it)) != NULL;) {
+        tri_cell *target = tri_ref_cell(watching->target);
+        if (!children && target != NULL &&
+            (watching->target.cell >> 48) == worker->sys->tag &&
+            tri_cell_parent(target) == cell) {
+            continue;
+        }
+        tri_map_remove(&ext->watching, it.key);
+        unwatch(worker, watching);
+    }
+    if (children) {
+        while (ext->pending != NULL) {
+            tri_node *next = ext->pending->next;
+            free(ext->pending);
+            ext->pending = next;
+        }
+        cell->slow &= (uint8_t)~TRI_SLOW_PENDING;
+    }
+}
+
+void tri_unwatch_all(tri_worker *worker, tri_cell *cell)
+{
+    unwatch_some(worker, cell, true);
+}
+
+void tri_unwatch_all_but_children(tri_worker *worker, tri_cell *cell)
+{
+    unwatch_some(worker, cell, false);
+}
+
+bool tri_terminated_arrived(tri_worker *worker, tri_cell *cell,
+                            tri_watch *watch)
+{
+    (void)worker;
+    tri_ext *ext = tri_ext_of(cell);
+    // Relaxed: we own the cell.
+    uint64_t id = atomic_load_explicit(&cell->id, memory_order_relaxed);
+    tri_watching *watching =
+        ext != NULL && watch->watcher.id == id
+            ? tri_map_get(&ext->watching, watch->key)
+            : NULL;
+    if (watching == NULL || watching->watch != watch ||
+        tri_cell_life(cell) == TR_STATE_TERMINATED) {
+        free(watch);
+        return false;
+    }
+    watch->node.next = NULL;
+    if (ext->pending == NULL) {
+        ext->pending = &watch->node;
+    } else {
+        ext->pending_last->next = &watch->node;
+    }
+    ext->pending_last = &watch->node;
+    cell->slow |= TRI_SLOW_PENDING;
+    return true;
+}
+
+/* Hands one notice to the actor. Takes watch. */
+static void deliver(tr_ctx *ctx, tri_watch *watch)
+{
+    tri_cell *cell = ctx->cell;
+    tri_ext *ext = tri_ext_of(cell);
+    tri_watching *watching = tri_map_remove(&ext->watching, watch->key);
+    tr_ref actor = watch->target;
+    uint32_t reason = watch->reason;
+    free(watch);
+    if (watching == NULL) {
+        return;
+    }
+    free(watching);
+    tr_terminated notice = {.actor = actor, .reason = reason};
+    tr_msg *msg = tri_msg_new(&ctx->worker->cache, &tr_terminated_tr_type,
+                              &notice, false);
+    if (msg == NULL) {
+        // The block of the watch would do, were it one: keep the promise
+        // with a message on this stack.
+        tri_handle_on_stack(ctx, &tr_terminated_tr_type, &notice,
+                            sizeof(notice));
+        return;
+    }
+    // Relaxed: we own the cell.
+    msg->to_id = atomic_load_explicit(&cell->id, memory_order_relaxed);
+    msg->sender = (tr_ref){0};
+    tri_handle(ctx, msg);
+}
+
+void tri_terminated_turn(tr_ctx *ctx)
+{
+    tri_ext *ext = tri_ext_of(ctx->cell);
+    tri_node *node = ext->pending;
+    if (node != NULL) {
+        ext->pending = node->next;
+    }
+    if (ext->pending == NULL) {
+        ctx->cell->slow &= (uint8_t)~TRI_SLOW_PENDING;
+    }
+    if (node != NULL) {
+        deliver(ctx, (tri_watch *)(void *)node);
+    }
+}
+
+void tri_terminated_in_order(tr_ctx *ctx, tri_watch *watch)
+{
+    tri_ext *ext = tri_ext_of(ctx->cell);
+    tri_watching *watching =
+        ext != NULL ? tri_map_get(&ext->watching, watch->key) : NULL;
+    // Relaxed: we own the cell.
+    if (watch->watcher.id !=
+            atomic_load_explicit(&ctx->cell->id, memory_order_relaxed) ||
+        watching == NULL || watching->watch != watch) {
+        free(watch);
+        return;
+    }
+    deliver(ctx, watch);
+}
+
+void tri_watch_request(tri_worker *worker, tr_system *sys, tr_ref watcher,
+                       tr_ref target)
+{
+    tri_watch *request = tri_mem_calloc(&sys->mem, sizeof(*request));
+    if (request == NULL) {
+        return;
+    }
+    request->node.kind = TRI_NODE_WATCH_FOR;
+    request->watcher = watcher;
+    request->target = target;
+    tri_cell *cell = tri_ref_cell(watcher);
+    // Relaxed: a glance; the watcher compares.
+    if (atomic_load_explicit(&cell->id, memory_order_relaxed) != watcher.id ||
+        !tri_push_system(worker, cell, &request->node)) {
+        free(request);
+    }
+}
+
+void tri_watch_requested(tr_ctx *ctx, tri_watch *request)
+{
+    // Relaxed: we own the cell.
+    if (request->watcher.id ==
+        atomic_load_explicit(&ctx->cell->id, memory_order_relaxed)) {
+        (void)tri_watch_ref(ctx->worker, ctx->sys, ctx->cell, request->target,
+                            false);
+    }
+    free(request);
+}

@@ -1,0 +1,379 @@
+/*
+ * worker.c - workers and groups: making, starting, watching, ending them.
+ *
+ * The monitor is the one thread that looks at the workers from outside. It
+ * asks a worker in a long handler to read the clock, gets its queue stolen,
+ * reports handlers that block, and adds a worker when all of a group are
+ * blocked, so that a blocked thread never stops the rest.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/runtime.h"
+
+enum { MONITOR_IDLE_ROUNDS = 20, SPARE_WORKERS_MAX = 64 };
+
+tri_worker *tri_worker_new(tr_system *sys, tri_group *group)
+{
+    tri_worker *worker = NULL;
+    if (!tri_mem_should_fail(&sys->mem)) {
+        worker = aligned_alloc(128, (sizeof(*worker) + 127) / 128 * 128);
+    }
+    if (worker == NULL) {
+        return NULL;
+    }
+    memset(worker, 0, sizeof(*worker));
+    worker->sys = sys;
+    worker->group = group;
+    worker->sends_left = TRI_BATCH_SENDS;
+    tri_cache_init(&worker->cache, &sys->mem);
+    uint32_t max = sys->options.max_parked;
+    tri_fiber_pool_init(&worker->fibers, sys->options.stack_size,
+                        max > TRI_FIBER_LIVE_MAX ? TRI_FIBER_LIVE_MAX : max,
+                        &sys->fibers_live, tri_loop, worker);
+    worker->now = sys->world->ops->mono(sys->world);
+    tri_wheel_init(&worker->wheel, worker->now);
+    // Relaxed: published below.
+    atomic_store_explicit(&worker->wheel_next, TR_FOREVER,
+                          memory_order_relaxed);
+
+    tri_lock_take(&sys->groups_lock);
+    uint32_t index =
+        atomic_load_explicit(&sys->worker_count, memory_order_relaxed);
+    uint32_t place =
+        group != NULL
+            ? atomic_load_explicit(&group->count, memory_order_relaxed)
+            : 0;
+    bool fits = index < TRI_WORKERS_MAX && place < TRI_GROUP_MAX;
+    if (fits) {
+        worker->index = index;
+        // Release, all: publish the worker to schedulers and thieves.
+        atomic_store_explicit(&sys->workers[index], worker,
+                              memory_order_release);
+        atomic_store_explicit(&sys->worker_count, index + 1,
+                              memory_order_release);
+        if (group != NULL) {
+            atomic_store_explicit(&group->workers[place], worker,
+                                  memory_order_release);
+            atomic_store_explicit(&group->count, place + 1,
+                                  memory_order_release);
+        }
+    }
+    tri_lock_drop(&sys->groups_lock);
+    if (!fits) {
+        free(worker);
+        return NULL;
+    }
+    return worker;
+}
+
+void tri_worker_step(tri_worker *worker, uint32_t index)
+{
+    TRI_CHECK(worker->stepping);
+    tri_worker *outer = tri_worker_current();
+    tri_fiber *loop = worker->resting;
+    if (loop == NULL) {
+        loop = tri_fiber_take(&worker->fibers);
+        TRI_CHECK(loop != NULL);  // the first one was tried at open
+    }
+    tri_clock(worker);
+    worker->step_pick = tri_worker_pick(worker, index);
+    worker->current = loop;
+    worker->resting = NULL;
+    tri_worker_set_current(worker);
+    tri_fiber_thread_init(&worker->thread);
+    tri_fiber_switch(&worker->thread, loop);
+    tri_fiber_thread_fini(&worker->thread);
+    tri_worker_set_current(outer);
+}
+
+void tri_worker_free(tri_worker *worker)
+{
+    if (worker->resting != NULL) {
+        tri_fiber_give(&worker->fibers, worker->resting);
+    }
+    tri_fiber_pool_fini(&worker->fibers);
+    free(worker);
+}
+
+/* The thread of a worker: lends its stack only to the switch. */
+static void thread_main(void *arg)
+{
+    tri_worker *worker = arg;
+    tri_worker_set_current(worker);
+    tri_fiber_thread_init(&worker->thread);
+    tri_fiber *first = tri_fiber_take(&worker->fibers);
+    TRI_CHECK(first != NULL);  // taken once before the thread was started
+    worker->current = first;
+    tri_fiber_switch(&worker->thread, first);
+    tri_fiber_give(&worker->fibers, worker->resting);
+    worker->resting = NULL;
+    tri_fiber_thread_fini(&worker->thread);
+    tri_cache_fini(&worker->cache);
+    tri_worker_set_current(NULL);
+}
+
+static tr_err start(tri_worker *worker)
+{
+    tr_system *sys = worker->sys;
+    // So that the thread cannot fail to have its first stack.
+    tri_fiber *first = tri_fiber_take(&worker->fibers);
+    if (first == NULL) {
+        return TR_ENOMEM;
+    }
+    tri_fiber_give(&worker->fibers, first);
+    char name[32];
+    snprintf(name, sizeof(name), "tr-%.8s-%u",
+             worker->group != NULL ? worker->group->name : "pin",
+             worker->index);
+    return sys->world->ops->thread_start(sys->world, &worker->thread_handle,
+                                         name, thread_main, worker);
+}
+
+tr_err tri_group_new(tr_system *sys, const char *name, tr_dispatch_kind kind,
+                     uint32_t threads, tri_group **out)
+{
+    *out = NULL;
+    if (strlen(name) >= sizeof((*out)->name)) {
+        return TR_EINVAL;
+    }
+    tri_group *group = NULL;
+    if (!tri_mem_should_fail(&sys->mem)) {
+        group = aligned_alloc(128, (sizeof(*group) + 127) / 128 * 128);
+    }
+    if (group == NULL) {
+        return TR_ENOMEM;
+    }
+    memset(group, 0, sizeof(*group));
+    group->sys = sys;
+    group->kind = kind;
+    strcpy(group->name, name);
+    // Relaxed: published below.
+    atomic_store_explicit(&group->wake_pause, TRI_WAKE_MIN,
+                          memory_order_relaxed);
+
+    tri_lock_take(&sys->groups_lock);
+    uint32_t count =
+        atomic_load_explicit(&sys->group_count, memory_order_relaxed);
+    tr_err err = count < TRI_GROUPS_MAX ? TR_OK : TR_ELIMIT;
+    for (uint32_t i = 0; i < count; i++) {
+        if (strcmp(sys->groups[i]->name, name) == 0) {
+            err = TR_EEXIST;
+        }
+    }
+    if (err == TR_OK) {
+        group->index = (uint8_t)count;
+        sys->groups[count] = group;
+        // Release: publishes the group to tri_group_find.
+        atomic_store_explicit(&sys->group_count, count + 1,
+                              memory_order_release);
+    }
+    tri_lock_drop(&sys->groups_lock);
+    if (err != TR_OK) {
+        free(group);
+        return err;
+    }
+    *out = group;
+    for (uint32_t i = 0; i < threads; i++) {
+        if (tri_worker_new(sys, group) == NULL) {
+            return i > 0 ? TR_OK : TR_ENOMEM;
+        }
+    }
+    return TR_OK;
+}
+
+tri_group *tri_group_find(tr_system *sys, const char *name)
+{
+    // Acquire: pairs with tri_group_new.
+    uint32_t count =
+        atomic_load_explicit(&sys->group_count, memory_order_acquire);
+    for (uint32_t i = 0; i < count; i++) {
+        if (strcmp(sys->groups[i]->name, name) == 0) {
+            return sys->groups[i];
+        }
+    }
+    return NULL;
+}
+
+tr_err tri_workers_start(tr_system *sys, tri_group *group)
+{
+    (void)sys;
+    // Acquire: pairs with tri_worker_new.
+    uint32_t count = atomic_load_explicit(&group->count, memory_order_acquire);
+    for (uint32_t i = 0; i < count; i++) {
+        tri_worker *worker =
+            atomic_load_explicit(&group->workers[i], memory_order_acquire);
+        if (worker->thread_handle == NULL) {
+            TR_TRY(start(worker));
+        }
+    }
+    return TR_OK;
+}
+
+tri_worker *tri_worker_pinned(tr_system *sys)
+{
+    tri_group *group = tri_group_find(sys, "pinned");
+    tri_worker *worker = NULL;
+    // A worker whose actor has ended is used again.
+    tri_lock_take(&sys->groups_lock);
+    uint32_t count = atomic_load_explicit(&group->count, memory_order_relaxed);
+    for (uint32_t i = 0; i < count && worker == NULL; i++) {
+        tri_worker *w =
+            atomic_load_explicit(&group->workers[i], memory_order_relaxed);
+        if (!w->pinned_taken) {
+            w->pinned_taken = true;
+            worker = w;
+        }
+    }
+    tri_lock_drop(&sys->groups_lock);
+    if (worker == NULL) {
+        worker = tri_worker_new(sys, group);
+        if (worker == NULL) {
+            return NULL;
+        }
+        worker->pinned_taken = true;
+    }
+    if (worker->thread_handle == NULL && start(worker) != TR_OK) {
+        worker->pinned_taken = false;
+        return NULL;
+    }
+    return worker;
+}
+
+void tri_worker_unpin(tr_system *sys, tri_worker *worker)
+{
+    tri_lock_take(&sys->groups_lock);
+    worker->pinned_taken = false;
+    tri_lock_drop(&sys->groups_lock);
+}
+
+void tri_workers_stop(tr_system *sys)
+{
+    tri_world *world = sys->world;
+    // Release: pairs with must_leave; seq_cst wake-ups follow.
+    atomic_store_explicit(&sys->stopping_workers, true, memory_order_seq_cst);
+    uint32_t count =
+        atomic_load_explicit(&sys->worker_count, memory_order_acquire);
+    for (uint32_t i = 0; i < count; i++) {
+        tri_worker *worker =
+            atomic_load_explicit(&sys->workers[i], memory_order_acquire);
+        if (worker->thread_handle != NULL) {
+            tri_worker_wake(worker);
+        }
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        tri_worker *worker =
+            atomic_load_explicit(&sys->workers[i], memory_order_acquire);
+        if (worker->thread_handle != NULL) {
+            world->ops->thread_join(world, worker->thread_handle);
+            worker->thread_handle = NULL;
+        }
+    }
+    if (sys->monitor != NULL) {
+        // Seq_cst: before the wake, which the monitor re-reads after.
+        atomic_store_explicit(&sys->monitor_word, 1, memory_order_seq_cst);
+        world->ops->wake(world, &sys->monitor_word, 1);
+        world->ops->thread_join(world, sys->monitor);
+        sys->monitor = NULL;
+    }
+}
+
+/* ---- the monitor ---- */
+
+static bool has_work(tri_worker *worker)
+{
+    // Relaxed: hints.
+    return atomic_load_explicit(&worker->head, memory_order_relaxed) !=
+               atomic_load_explicit(&worker->tail, memory_order_relaxed) ||
+           atomic_load_explicit(&worker->fresh_top, memory_order_relaxed) !=
+               atomic_load_explicit(&worker->fresh_bottom,
+                                    memory_order_relaxed);
+}
+
+/* Looks at one worker; true if it has been in one handler all the time. */
+static bool look_at(tri_worker *worker, tr_nanos now, bool *busy)
+{
+    // Relaxed: hints; an old value costs one round.
+    uint64_t progress =
+        atomic_load_explicit(&worker->progress, memory_order_relaxed);
+    if (atomic_load_explicit(&worker->park_word, memory_order_relaxed) == 1) {
+        worker->monitor_since = 0;
+        worker->monitor_progress = progress;
+        return false;
+    }
+    *busy = true;
+    if (progress != worker->monitor_progress) {
+        worker->monitor_progress = progress;
+        worker->monitor_since = now;
+        worker->monitor_told = false;
+        return false;
+    }
+    atomic_store_explicit(&worker->look, 1, memory_order_relaxed);
+    if (worker->monitor_since == 0) {
+        worker->monitor_since = now;
+        return false;
+    }
+    if (now - worker->monitor_since >= TRI_STUCK && !worker->monitor_told) {
+        worker->monitor_told = true;
+        worker->sys->up->stuck(worker, now - worker->monitor_since);
+    }
+    return now - worker->monitor_since >= TRI_MONITOR;
+}
+
+static void look_at_group(tri_group *group, tr_nanos now, bool *busy)
+{
+    uint32_t count = atomic_load_explicit(&group->count, memory_order_acquire);
+    uint32_t stuck = 0;
+    // Relaxed: a hint.
+    bool work =
+        atomic_load_explicit(&group->length, memory_order_relaxed) != 0;
+    for (uint32_t i = 0; i < count; i++) {
+        tri_worker *worker =
+            atomic_load_explicit(&group->workers[i], memory_order_acquire);
+        if (worker->thread_handle == NULL) {
+            continue;
+        }
+        if (look_at(worker, now, busy)) {
+            stuck++;
+            work |= has_work(worker);
+        }
+    }
+    if (stuck == 0 || !work || group->kind == TR_DISPATCH_PINNED ||
+        group->kind == TR_DISPATCH_CONCURRENT) {
+        return;
+    }
+    if (stuck < count) {
+        tri_group_wake(group);
+        return;
+    }
+    if (count < TRI_GROUP_MAX && group->spares < SPARE_WORKERS_MAX) {
+        tri_worker *worker = tri_worker_new(group->sys, group);
+        if (worker != NULL) {
+            group->spares++;
+            (void)start(worker);  // without a thread it just never works
+        }
+    }
+}
+
+void tri_monitor_main(void *arg)
+{
+    tr_system *sys = arg;
+    tri_world *world = sys->world;
+    uint32_t idle = 0;
+    // Seq_cst: pairs with tri_workers_stop.
+    while (atomic_load_explicit(&sys->monitor_word, memory_order_seq_cst) ==
+           0) {
+        world->ops->park(world, &sys->monitor_word, 0,
+                         idle > MONITOR_IDLE_ROUNDS ? 10 * TRI_MONITOR
+                                                    : TRI_MONITOR);
+        bool busy = false;
+        tr_nanos now = world->ops->mono(world);
+        uint32_t groups =
+            atomic_load_explicit(&sys->group_count, memory_order_acquire);
+        for (uint32_t i = 0; i < groups; i++) {
+            look_at_group(sys->groups[i], now, &busy);
+        }
+        idle = busy ? 0 : idle + 1;
+    }
+}

@@ -1,0 +1,351 @@
+/*
+ * io.c - tr_wait_fd and tr_blocking.
+ *
+ * The turn parks on a wait on its own stack; another thread wakes it with the
+ * wait's node. A turn that is cut short asks `cancel` first: true means that
+ * nobody will touch the wait any more, false that the wake-up is under way, so
+ * the turn stays parked for that moment. Hence no record outlives its turn,
+ * except a job whose function is still running.
+ */
+#include "system/io.h"
+
+#include <stdlib.h>
+
+#include "system/layers.h"
+
+enum { EVENTS = 64 };
+
+static void wake_turn(tr_system *sys, tri_wait *wait, tr_err err)
+{
+    wait->err = err;
+    wait->node.kind = TRI_NODE_WAKE;
+    tri_actor_from who = tri_enter((tr_from){.sys = sys});
+    bool taken = tri_push_system(who.worker, wait->cell, &wait->node);
+    TRI_CHECK(taken);  // the turn is parked, so its actor lives
+    tri_leave(&who);
+}
+
+/* ---- descriptors ---- */
+
+typedef struct fd_wait {
+    tri_wait wait;  // first: the cancel function gets it
+    tri_io *io;
+    uint64_t token;
+    int fd;
+    uint32_t ready;
+} fd_wait;
+
+static bool fd_cancel(tri_wait *wait)
+{
+    fd_wait *fd = (fd_wait *)(void *)wait;
+    tri_io *io = fd->io;
+    tri_lock_take(&io->fds_lock);
+    bool ours = tri_map_remove(&io->fds, fd->token) != NULL;
+    if (ours) {
+        io->sys->world->ops->poller_remove(io->poller, fd->fd);
+    }
+    tri_lock_drop(&io->fds_lock);
+    return ours;
+}
+
+void tri_io_collect(tri_io *io, tr_nanos timeout)
+{
+    tri_world *world = io->sys->world;
+    tri_fd_event events[EVENTS];
+    uint32_t count =
+        world->ops->poller_wait(io->poller, events, EVENTS, timeout);
+    for (uint32_t i = 0; i < count; i++) {
+        tri_lock_take(&io->fds_lock);
+        fd_wait *fd = tri_map_remove(&io->fds, events[i].token);
+        if (fd != NULL) {
+            fd->ready = events[i].events;
+            world->ops->poller_remove(io->poller, fd->fd);
+        }
+        tri_lock_drop(&io->fds_lock);
+        if (fd != NULL) {
+            wake_turn(io->sys, &fd->wait, TR_OK);
+        }
+    }
+}
+
+static void io_main(void *arg)
+{
+    tri_io *io = arg;
+    // Acquire: pairs with tri_io_close.
+    while (!atomic_load_explicit(&io->closing, memory_order_acquire)) {
+        tri_io_collect(io, TR_FOREVER);
+    }
+}
+
+tri_io *tri_io_peek(tr_system *sys)
+{
+    // Acquire: pairs with tri_io_need.
+    return atomic_load_explicit(&sys->io, memory_order_acquire);
+}
+
+tr_err tri_io_need(tr_system *sys, tri_io **out)
+{
+    *out = tri_io_peek(sys);
+    if (*out != NULL) {
+        return TR_OK;
+    }
+    tri_io *io = tri_mem_calloc(&sys->mem, sizeof(*io));
+    if (io == NULL) {
+        return TR_ENOMEM;
+    }
+    io->sys = sys;
+    tri_map_init(&io->fds, NULL, NULL);
+    tr_err err = sys->world->ops->poller_new(sys->world, &io->poller);
+    if (err != TR_OK) {
+        free(io);
+        return err;
+    }
+    tri_io *none = NULL;
+    // Release: publishes the poller; acquire: another's.
+    if (!atomic_compare_exchange_strong_explicit(&sys->io, &none, io,
+                                                 memory_order_acq_rel,
+                                                 memory_order_acquire)) {
+        sys->world->ops->poller_free(io->poller);
+        free(io);
+        *out = none;
+        return TR_OK;
+    }
+    *out = io;
+    if (sys->options.poll || !sys->world->ops->has_threads) {
+        return TR_OK;  // tr_poll collects
+    }
+    return sys->world->ops->thread_start(sys->world, &io->thread, "tr-io",
+                                         io_main, io);
+}
+
+static tr_err fd_arm(tri_io *io, fd_wait *fd, uint32_t events)
+{
+    tri_lock_take(&io->fds_lock);
+    fd->token = ++io->token;
+    tr_err err = tri_map_put(&io->fds, fd->token, fd);
+    if (err == TR_OK) {
+        err = io->sys->world->ops->poller_add(io->poller, fd->fd, events,
+                                              fd->token);
+        if (err != TR_OK) {
+            tri_map_remove(&io->fds, fd->token);
+        }
+    }
+    tri_lock_drop(&io->fds_lock);
+    return err;
+}
+
+tr_err tr_wait_fd(tr_ctx *ctx, int fd, uint32_t events, tr_nanos timeout,
+                  uint32_t *ready)
+{
+    if (ready != NULL) {
+        *ready = 0;
+    }
+    if (fd < 0 || events == 0 || timeout < 0) {
+        return TR_EINVAL;
+    }
+    if (!tri_can_park(ctx)) {
+        return TR_EWOULDBLOCK;
+    }
+    if (ctx->cancel != TR_OK) {
+        return ctx->cancel;
+    }
+    tri_io *io;
+    TR_TRY(tri_io_need(ctx->sys, &io));
+    fd_wait wait = {.wait = {.kind = TRI_WAIT_OUTSIDE, .cancel = fd_cancel,
+                             .site = "tr_wait_fd"},
+                    .io = io, .fd = fd};
+    tr_nanos now = tri_clock(ctx->worker);
+    TR_TRY(tri_wait_begin(ctx, &wait.wait,
+                          timeout >= TR_FOREVER - now ? TR_FOREVER
+                                                      : now + timeout));
+    tr_err err = fd_arm(io, &wait, events);
+    if (err == TR_OK) {
+        err = tri_park(ctx, &wait.wait);
+        if (err == TR_ELIMIT) {
+            (void)fd_cancel(&wait.wait);
+        }
+    }
+    tri_wait_finish(ctx, &wait.wait);
+    if (ready != NULL) {
+        *ready = wait.ready;
+    }
+    return err;
+}
+
+/* ---- blocking calls ---- */
+
+enum { SHARED, LEFT, DONE };  // job.state
+
+typedef struct job {
+    struct job *next;
+    tri_wait *wait;           // valid unless LEFT
+    _Atomic(uint32_t) state;
+    tr_err (*fn)(void *arg);
+    void *arg;
+} job;
+
+typedef struct job_wait {
+    tri_wait wait;  // first: the cancel function gets it
+    job *job;
+} job_wait;
+
+/* The turn goes; the function runs on and its thread frees the job. */
+static bool job_cancel(tri_wait *wait)
+{
+    job_wait *mine = (job_wait *)(void *)wait;
+    uint32_t shared = SHARED;
+    // Acquire and release: the two sides agree on who frees the job.
+    return atomic_compare_exchange_strong_explicit(
+        &mine->job->state, &shared, LEFT, memory_order_acq_rel,
+        memory_order_acquire);
+}
+
+static void job_done(tr_system *sys, job *done, tr_err err)
+{
+    uint32_t shared = SHARED;
+    // Acquire and release: as job_cancel.
+    if (atomic_compare_exchange_strong_explicit(&done->state, &shared, DONE,
+                                                memory_order_acq_rel,
+                                                memory_order_acquire)) {
+        wake_turn(sys, done->wait, err);
+    } else {
+        free(done);
+    }
+}
+
+static job *job_take(tri_io *io)
+{
+    tri_world *world = io->sys->world;
+    for (;;) {
+        // Acquire: the word is read before the queue; see job_put.
+        uint32_t word =
+            atomic_load_explicit(&io->jobs_word, memory_order_acquire);
+        tri_lock_take(&io->jobs_lock);
+        job *next = io->first_job;
+        if (next != NULL) {
+            io->first_job = next->next;
+            if (io->first_job == NULL) {
+                io->last_job = NULL;
+            }
+        } else {
+            io->idle_threads++;
+        }
+        tri_lock_drop(&io->jobs_lock);
+        if (next != NULL) {
+            return next;
+        }
+        // Acquire: pairs with tri_io_close.
+        bool closing =
+            atomic_load_explicit(&io->closing, memory_order_acquire);
+        if (!closing) {
+            world->ops->park(world, &io->jobs_word, word, TR_FOREVER);
+        }
+        tri_lock_take(&io->jobs_lock);
+        io->idle_threads--;
+        tri_lock_drop(&io->jobs_lock);
+        if (closing) {
+            return NULL;
+        }
+    }
+}
+
+static void pool_main(void *arg)
+{
+    tri_io *io = arg;
+    job *next;
+    while ((next = job_take(io)) != NULL) {
+        job_done(io->sys, next, next->fn(next->arg));
+    }
+}
+
+static void job_put(tri_io *io, job *added)
+{
+    tr_system *sys = io->sys;
+    tri_world *world = sys->world;
+    uint32_t max = sys->options.blocking_threads < TRI_BLOCKING_MAX
+                       ? sys->options.blocking_threads
+                       : TRI_BLOCKING_MAX;
+    tri_lock_take(&io->jobs_lock);
+    bool start = io->idle_threads == 0 && io->threads < max;
+    uint32_t index = io->threads;
+    io->threads += start;
+    if (io->last_job != NULL) {
+        io->last_job->next = added;
+    } else {
+        io->first_job = added;
+    }
+    io->last_job = added;
+    tri_lock_drop(&io->jobs_lock);
+    // Release: after the queue; whoever read the old word looks again.
+    atomic_fetch_add_explicit(&io->jobs_word, 1, memory_order_acq_rel);
+    if (start && world->ops->thread_start(world, &io->pool[index], "tr-block",
+                                          pool_main, io) != TR_OK) {
+        io->pool[index] = NULL;  // the others will come to it
+    }
+    world->ops->wake(world, &io->jobs_word, 1);
+}
+
+tr_err tr_blocking(tr_ctx *ctx, tr_err (*fn)(void *arg), void *arg)
+{
+    if (!tri_can_park(ctx)) {
+        return TR_EWOULDBLOCK;
+    }
+    if (ctx->cancel != TR_OK) {
+        return ctx->cancel;
+    }
+    tri_io *io;
+    TR_TRY(tri_io_need(ctx->sys, &io));
+    job *mine = tri_mem_calloc(&ctx->sys->mem, sizeof(*mine));
+    if (mine == NULL) {
+        return TR_ENOMEM;
+    }
+    job_wait wait = {.wait = {.kind = TRI_WAIT_OUTSIDE, .cancel = job_cancel,
+                              .site = "tr_blocking"},
+                     .job = mine};
+    mine->wait = &wait.wait;
+    mine->fn = fn;
+    mine->arg = arg;
+    tr_err err = tri_wait_begin(ctx, &wait.wait, TR_FOREVER);
+    if (err != TR_OK) {
+        free(mine);
+        return err;
+    }
+    job_put(io, mine);
+    err = tri_park(ctx, &wait.wait);
+    if (err == TR_ELIMIT) {
+        (void)job_cancel(&wait.wait);
+    }
+    tri_wait_finish(ctx, &wait.wait);
+    // Acquire: as job_done; DONE means that the job is ours to free.
+    if (atomic_load_explicit(&mine->state, memory_order_acquire) == DONE) {
+        free(mine);
+    }
+    return err;
+}
+
+void tri_io_close(tr_system *sys)
+{
+    tri_io *io = tri_io_peek(sys);
+    tri_world *world = sys->world;
+    if (io == NULL) {
+        return;
+    }
+    // Release: pairs with io_main and job_take.
+    atomic_store_explicit(&io->closing, true, memory_order_release);
+    if (io->thread != NULL) {
+        world->ops->poller_wake(io->poller);
+        world->ops->thread_join(world, io->thread);
+    }
+    atomic_fetch_add_explicit(&io->jobs_word, 1, memory_order_acq_rel);
+    world->ops->wake(world, &io->jobs_word, UINT32_MAX);
+    for (uint32_t i = 0; i < io->threads; i++) {
+        if (io->pool[i] != NULL) {
+            world->ops->thread_join(world, io->pool[i]);
+        }
+    }
+    world->ops->poller_free(io->poller);
+    tri_map_fini(&io->fds);
+    free(io);
+    // Relaxed: the last thread.
+    atomic_store_explicit(&sys->io, NULL, memory_order_relaxed);
+}

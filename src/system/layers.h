@@ -1,0 +1,130 @@
+/*
+ * layers.h - the system layer's own part of a tr_system.
+ *
+ * Locks: events_lock, dead_lock, topics_lock and top_lock are leaves: nothing
+ * is sent and no user code runs while one is held.
+ */
+#ifndef TRI_SYSTEM_LAYERS_H
+#define TRI_SYSTEM_LAYERS_H
+
+#include "core/lifecycle.h"
+#include "troupe/observe.h"
+
+enum {
+    TRI_DEAD_RING = 1024,    // newest dead letters kept
+    TRI_DEAD_LOGGED = 10,    // logged per second, the rest is counted
+    TRI_TYPE_NAME = 33,
+};
+
+typedef struct tri_dead_record {
+    tr_ref to, sender;
+    char type[TRI_TYPE_NAME];
+    uint32_t reason;
+    tr_nanos at;
+} tri_dead_record;
+
+typedef struct tri_subscription {
+    struct tri_subscription *next;
+    const tr_type *type;
+    tr_ref ref;          // or a callback:
+    tr_event_fn fn;
+    void *user;
+} tri_subscription;
+
+typedef struct tri_member {
+    struct tri_member *next;
+    tr_ref ref;
+} tri_member;
+
+typedef struct tri_topic {
+    char *name;
+    tri_member *members;
+} tri_topic;
+
+typedef struct tri_top_level {
+    char *name;
+    tr_ref ref;
+} tri_top_level;
+
+typedef struct tri_layers {
+    tri_lock dead_lock;
+    tri_dead_record dead[TRI_DEAD_RING];
+    uint64_t dead_count;
+    tr_nanos dead_window;
+    uint32_t dead_logged, dead_silent;
+
+    tri_lock events_lock;
+    tri_subscription *subscriptions;
+
+    tri_lock topics_lock;
+    tri_map topics;
+
+    tri_lock top_lock;
+    tri_map top_levels;
+    bool top_closed;
+
+    tri_lock hooks_lock;
+    tri_member *hooks;               // actors that called tr_on_terminate
+    _Atomic(uint32_t) hooks_left;
+
+    _Atomic(uint64_t) unhandled, escalations, overloads, events_lost;
+    _Atomic(uint32_t) ended_user;    // 1: /user has ended
+    _Atomic(uint32_t) forced;
+    tr_nanos overload_told;
+} tri_layers;
+
+static inline tri_layers *tri_layers_of(tr_system *sys)
+{
+    return sys->layers;
+}
+
+extern const tri_up tri_system_up;
+
+/* ---- deadletter.c ---- */
+void tri_dead_letter(tri_worker *worker, tr_ref to, tr_msg *msg,
+                     uint32_t reason);
+void tri_dead_letter_lost(tr_system *sys, tr_ref to, const tr_type *type,
+                          uint32_t reason);
+
+/* ---- events.c ---- */
+void tri_event(tri_worker *worker, const tr_type *type, const void *payload);
+bool tri_event_wanted(tr_system *sys, const tr_type *type);
+void tri_events_leave(tri_worker *worker, tri_cell *cell);
+void tri_events_free(tr_system *sys);
+tr_err tri_subscribe_ref(tr_system *sys, const tr_type *type, tr_ref ref);
+void tri_topics_free(tr_system *sys);
+
+/* ---- observe.c ---- */
+void tri_logf(tr_system *sys, int level, const char *site, const char *path,
+              const char *format, ...) __attribute__((format(printf, 5, 6)));
+
+const char *tri_running_name(tri_cell *cell);
+uint64_t tri_ended_count(tr_system *sys);
+
+/* ---- hooks.c ---- */
+void tri_hooks_run(tr_system *sys, tr_nanos deadline);
+void tri_hooks_leave(tr_system *sys, tr_ref ref);
+
+/* ---- system.c ---- */
+void tri_system_begin_end(tr_system *sys);
+
+/* ---- persist.c ---- */
+tr_err tri_state_load(tr_ctx *ctx, void *self);
+
+/* ---- poll.c ---- */
+void tri_poll_settle(tr_system *sys);  // before driving
+void tri_poll_rearm(tr_system *sys);   // after: for the next timer
+void tri_poll_close(tr_system *sys);
+
+/* ---- path.c ---- */
+void tri_layers_init(tr_system *sys);
+void tri_top_levels_free(tr_system *sys);
+bool tri_topic_is(const void *value, const void *key, size_t size);
+/* Calls fn for each living actor, parents first; false from fn ends it. */
+typedef bool (*tri_visit_fn)(void *user, tri_cell *cell, uint32_t depth);
+void tri_visit(tr_system *sys, tri_visit_fn fn, void *user);
+
+/* ---- io.c ---- */
+void tri_io_close(tr_system *sys);
+
+#endif

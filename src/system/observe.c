@@ -1,0 +1,278 @@
+/*
+ * observe.c - looking at a running system: log, actors, tree, metrics.
+ *
+ * Nothing is stopped: counters are read as they are, the tree is walked with
+ * the lock of one family at a time on the way down.
+ */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/text.h"
+#include "core/probe.h"
+#include "system/layers.h"
+
+/* ---- log ---- */
+
+static void log_v(tr_system *sys, int level, const char *site,
+                  const char *path, const char *format, va_list args)
+{
+    if (level < sys->options.log_level) {
+        return;
+    }
+    char text[1024];
+    vsnprintf(text, sizeof(text), format, args);
+    if (sys->options.log != NULL) {
+        tr_log_record record = {.size = sizeof(record), .level = level,
+                                .at = sys->world->ops->mono(sys->world),
+                                .site = site, .path = path, .text = text};
+        sys->options.log(sys->options.log_user, &record);
+        return;
+    }
+    tri_log_write(level, sys->world->ops->wall(sys->world), site, path, text);
+}
+
+void tri_logf(tr_system *sys, int level, const char *site, const char *path,
+              const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    log_v(sys, level, site, path, format, args);
+    va_end(args);
+}
+
+void (tr_log)(tr_from from, int level, const char *site, const char *format,
+              ...)
+{
+    uint64_t magic = *(const uint64_t *)(const void *)from.ctx;
+    tr_system *sys = magic == TRI_CTX_MAGIC     ? from.ctx->sys
+                     : magic == TRI_PROBE_MAGIC ? from.probe->box.sys
+                                                : from.sys;
+    if (level < sys->options.log_level) {
+        return;
+    }
+    char path[TRI_PATH_MAX];
+    if (magic == TRI_CTX_MAGIC) {
+        tri_path_write(sys, from.ctx->cell, path, sizeof(path));
+    }
+    va_list args;
+    va_start(args, format);
+    log_v(sys, level, site, magic == TRI_CTX_MAGIC ? path : NULL, format,
+          args);
+    va_end(args);
+}
+
+/* ---- actors ---- */
+
+const char *tri_running_name(tri_cell *cell)
+{
+    // Acquire: pairs with tri_ext_need. Relaxed: a look from outside.
+    tri_ext *ext = atomic_load_explicit(&cell->ext, memory_order_acquire);
+    const tr_type *type =
+        ext != NULL ? atomic_load_explicit(&ext->running,
+                                           memory_order_relaxed)
+                    : NULL;
+    return type != NULL ? type->name : "nothing known";
+}
+
+static void fill_info(tr_system *sys, tri_cell *cell, tr_actor_info *out)
+{
+    size_t size = out->size;
+    memset(out, 0, sizeof(*out));
+    out->size = size;
+    out->ref = tri_cell_ref(sys, cell);
+    tri_cell *parent = tri_cell_parent(cell);
+    out->parent = parent != NULL ? tri_cell_ref(sys, parent) : (tr_ref){0};
+    out->state = tri_cell_life(cell);
+    out->depth = tri_depth(cell);
+    // Relaxed: statistics.
+    out->messages =
+        atomic_load_explicit(&cell->handled, memory_order_relaxed);
+    const tri_behaviour *behaviour = tri_cell_behaviour(cell);
+    out->kind = behaviour != NULL ? behaviour->def->name : "?";
+    out->restarts = cell->incarnation > 0 ? cell->incarnation - 1 : 0;
+    tri_path_write(sys, cell, out->path, sizeof(out->path));
+}
+
+typedef struct listing {
+    tr_system *sys;
+    tr_actor_info *out;
+    size_t max, count;
+} listing;
+
+static bool list_one(void *user, tri_cell *cell, uint32_t depth)
+{
+    listing *l = user;
+    (void)depth;
+    if (l->count < l->max) {
+        l->out[l->count].size = sizeof(tr_actor_info);
+        fill_info(l->sys, cell, &l->out[l->count]);
+    }
+    l->count++;
+    return true;
+}
+
+size_t tr_actors(tr_system *sys, tr_actor_info *out, size_t max)
+{
+    listing l = {sys, out, max, 0};
+    tri_visit(sys, list_one, &l);
+    return l.count;
+}
+
+typedef struct one_wanted {
+    tr_system *sys;
+    tri_cell *cell;
+    uint64_t id;
+    tr_actor_info *out;
+    bool found;
+} one_wanted;
+
+static bool find_one(void *user, tri_cell *cell, uint32_t depth)
+{
+    one_wanted *wanted = user;
+    (void)depth;
+    // Relaxed: a linked cell has its id.
+    if (cell == wanted->cell &&
+        atomic_load_explicit(&cell->id, memory_order_relaxed) == wanted->id) {
+        fill_info(wanted->sys, cell, wanted->out);
+        wanted->found = true;
+        return false;
+    }
+    return true;
+}
+
+tr_err (tr_actor_info_of)(tr_from from, tr_ref ref, tr_actor_info *out)
+{
+    tri_actor_from who = tri_enter(from);
+    tr_system *sys = who.sys;
+    tri_leave(&who);
+    if ((ref.cell >> 48) != sys->tag) {
+        return tri_ref_pointer(ref) == 0 ? TR_ENOENT : TR_EFOREIGN;
+    }
+    one_wanted wanted = {sys, tri_ref_cell(ref), ref.id, out, false};
+    tri_visit(sys, find_one, &wanted);
+    return wanted.found ? TR_OK : TR_ENOENT;
+}
+
+typedef struct drawing {
+    tr_system *sys;
+    tri_text text;
+} drawing;
+
+static bool draw_one(void *user, tri_cell *cell, uint32_t depth)
+{
+    drawing *d = user;
+    char path[TRI_PATH_MAX];
+    tri_path_write(d->sys, cell, path, sizeof(path));
+    const char *name = strrchr(path, '/');
+    const tri_behaviour *behaviour = tri_cell_behaviour(cell);
+    // Relaxed: statistics.
+    tri_text_add(&d->text, "%*s%s  %s %s, %u waiting, %llu handled\n",
+                 (int)depth * 2, "",
+                 name != NULL && name[1] != '\0' ? name + 1 : path,
+                 behaviour != NULL ? behaviour->def->name : "?",
+                 tri_state_name(tri_cell_life(cell)), tri_depth(cell),
+                 (unsigned long long)atomic_load_explicit(
+                     &cell->handled, memory_order_relaxed));
+    return true;
+}
+
+size_t tr_tree(tr_system *sys, char *buf, size_t size)
+{
+    char none[1];
+    drawing d = {.sys = sys};
+    tri_text_init(&d.text, size > 0 ? buf : none, size > 0 ? size : 1);
+    tri_visit(sys, draw_one, &d);
+    return tri_text_length(&d.text);
+}
+
+/* ---- metrics ---- */
+
+uint64_t tri_ended_count(tr_system *sys)
+{
+    uint64_t sum = 0;
+    uint32_t count =
+        atomic_load_explicit(&sys->worker_count, memory_order_acquire);
+    for (uint32_t i = 0; i < count; i++) {
+        tri_worker *worker =
+            atomic_load_explicit(&sys->workers[i], memory_order_acquire);
+        // Relaxed: statistics.
+        sum += atomic_load_explicit(&worker->count.ended,
+                                    memory_order_relaxed);
+    }
+    return sum;
+}
+
+void tr_metrics(tr_system *sys, tr_metrics_snapshot *out)
+{
+    tri_layers *layers = tri_layers_of(sys);
+    size_t size = out->size;
+    memset(out, 0, sizeof(*out));
+    out->size = size;
+    // Relaxed, all: statistics.
+    uint32_t count =
+        atomic_load_explicit(&sys->worker_count, memory_order_acquire);
+    for (uint32_t i = 0; i < count; i++) {
+        tri_worker *worker =
+            atomic_load_explicit(&sys->workers[i], memory_order_acquire);
+        tri_counters *c = &worker->count;
+#define ADD(to, from)                                                          \
+    out->to += atomic_load_explicit(&c->from, memory_order_relaxed)
+        ADD(messages, messages);
+        ADD(spawned, spawned);
+        ADD(ended, ended);
+        ADD(asks, asks);
+        ADD(failures, failures);
+        ADD(restarts, restarts);
+        ADD(steals, steals);
+        ADD(parks, parks);
+#undef ADD
+    }
+    out->actors =
+        atomic_load_explicit(&sys->live_cells, memory_order_relaxed);
+    out->unhandled =
+        atomic_load_explicit(&layers->unhandled, memory_order_relaxed);
+    out->escalations =
+        atomic_load_explicit(&layers->escalations, memory_order_relaxed);
+    out->events_lost =
+        atomic_load_explicit(&layers->events_lost, memory_order_relaxed);
+    out->overloads =
+        atomic_load_explicit(&layers->overloads, memory_order_relaxed);
+    tri_lock_take(&layers->dead_lock);
+    out->dead_letters = layers->dead_count;
+    tri_lock_drop(&layers->dead_lock);
+}
+
+size_t tr_metrics_text(tr_system *sys, char *buf, size_t size)
+{
+    tr_metrics_snapshot m = {.size = sizeof(m)};
+    char none[1];
+    tri_text text;
+    tr_metrics(sys, &m);
+    tri_text_init(&text, size > 0 ? buf : none, size > 0 ? size : 1);
+#define LINE(kind, metric, field, help)                                         \
+    tri_text_add(&text,                                                        \
+                 "# HELP troupe_" metric " " help "\n# TYPE troupe_" metric      \
+                 " " kind "\ntroupe_" metric "{system=\"%s\"} %llu\n",           \
+                 sys->name, (unsigned long long)m.field)
+    LINE("gauge", "actors", actors, "actors alive");
+    LINE("counter", "actors_spawned_total", spawned, "actors spawned");
+    LINE("counter", "actors_ended_total", ended, "actors ended");
+    LINE("counter", "messages_total", messages, "messages handled");
+    LINE("counter", "asks_total", asks, "requests sent");
+    LINE("counter", "dead_letters_total", dead_letters,
+         "messages nobody handled");
+    LINE("counter", "unhandled_total", unhandled,
+         "messages of a type their actor does not take");
+    LINE("counter", "failures_total", failures, "turns that failed");
+    LINE("counter", "restarts_total", restarts, "restarts");
+    LINE("counter", "overloads_total", overloads,
+         "sends beyond a soft limit that could not wait");
+    LINE("counter", "events_lost_total", events_lost, "events dropped");
+    LINE("counter", "steals_total", steals, "thefts between workers");
+    LINE("counter", "parks_total", parks, "times a worker slept");
+#undef LINE
+    return tri_text_length(&text);
+}

@@ -1,0 +1,219 @@
+/*
+ * probe.c - an outside mailbox with a ref, for tests and bridges.
+ *
+ * Threads: one thread at a time reads a probe; anybody may send to it.
+ */
+#include "core/probe.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/mailbox.h"
+#include "system/layers.h"
+
+tr_err tr_probe_new(tr_probe **out, tr_system *sys)
+{
+    *out = NULL;
+    tr_probe *probe = tri_mem_calloc(&sys->mem, sizeof(*probe));
+    if (probe == NULL) {
+        return TR_ENOMEM;
+    }
+    probe->magic = TRI_PROBE_MAGIC;
+    tr_err err = tri_mailbox_open(&probe->box, sys);
+    if (err != TR_OK) {
+        free(probe);
+        return err;
+    }
+    *out = probe;
+    return TR_OK;
+}
+
+static void drop_last(tr_probe *probe)
+{
+    if (probe->last == NULL) {
+        return;
+    }
+    tri_actor_from who = tri_enter((tr_from){.probe = probe});
+    tr_msg *msg = tri_msg_from(probe->last);
+    if (msg->node.flags & TRI_MSG_ASK) {
+        tri_answer_error(who.worker, msg, TR_ENOREPLY, NULL);
+    } else {
+        tri_msg_free(&who.worker->cache, msg);
+    }
+    tri_leave(&who);
+    probe->last = NULL;
+}
+
+void tr_probe_free(tr_probe *probe)
+{
+    if (probe == NULL) {
+        return;
+    }
+    drop_last(probe);
+    tri_probe_unwatch_all(probe);
+    tri_mailbox_close(&probe->box);
+    probe->magic = 0;
+    free(probe);
+}
+
+tr_ref tr_probe_ref(tr_probe *probe)
+{
+    return tri_cell_ref(probe->box.sys, probe->box.cell);
+}
+
+/* ---- watching ---- */
+
+/* The probe's cell is nobody's turn: its map of watches is used directly. */
+static tr_err watch_for_probe(tr_probe *probe, tr_ref target)
+{
+    tri_actor_from who = tri_enter((tr_from){.probe = probe});
+    tr_err err = tri_watch_ref(who.worker, who.sys, probe->box.cell, target,
+                               false);
+    tri_leave(&who);
+    return err;
+}
+
+void tr_probe_watch(tr_probe *probe, tr_ref ref)
+{
+    if (watch_for_probe(probe, ref) != TR_OK) {
+        tr_abort("tr_probe_watch", "out of memory");
+    }
+}
+
+void tri_probe_unwatch_all(tr_probe *probe)
+{
+    tri_actor_from who = tri_enter((tr_from){.probe = probe});
+    tri_unwatch_all(who.worker, probe->box.cell);
+    tri_leave(&who);
+}
+
+void (tr_watch_for)(tr_from from, tr_ref watcher, tr_ref ref)
+{
+    tri_actor_from who = tri_enter(from);
+    tri_cell *cell = tri_ref_cell(watcher);
+    tr_system *sys = who.sys;
+    bool here = (watcher.cell >> 48) == sys->tag && cell != NULL;
+    // Relaxed: fixed at birth.
+    bool outside = here && (atomic_load_explicit(&cell->flags,
+                                                 memory_order_relaxed) &
+                            TRI_CELL_OUTSIDE);
+    bool myself = who.ctx != NULL && cell == who.ctx->cell;
+    if (myself || outside) {
+        if (tri_watch_ref(who.worker, sys, cell, ref, false) != TR_OK) {
+            tri_logf(sys, TR_LOG_ERROR, NULL, NULL,
+                     "out of memory for a watch");
+        }
+    } else if (here) {
+        tri_watch_request(who.worker, sys, watcher, ref);
+    }
+    tri_leave(&who);
+}
+
+void (tr_probe_subscribe)(tr_probe *probe, const tr_type *type)
+{
+    if (tri_subscribe_ref(probe->box.sys, type, tr_probe_ref(probe)) !=
+        TR_OK) {
+        tr_abort("tr_probe_subscribe", "out of memory");
+    }
+}
+
+/* ---- expecting ---- */
+
+/* A notice of an end as the message it stands for; NULL: not expected. */
+static tri_node *terminated_message(tr_probe *probe, tri_watch *watch)
+{
+    tri_cell *cell = probe->box.cell;
+    tri_actor_from who = tri_enter((tr_from){.probe = probe});
+    tri_ext *ext = tri_ext_of(cell);
+    tri_watching *watching =
+        ext != NULL ? tri_map_get(&ext->watching, watch->key) : NULL;
+    tri_node *node = NULL;
+    if (watching != NULL && watching->watch == watch) {
+        tri_map_remove(&ext->watching, watch->key);
+        free(watching);
+        tr_terminated notice = {.actor = watch->target,
+                                .reason = watch->reason};
+        tr_msg *msg = tri_msg_new(&who.worker->cache, &tr_terminated_tr_type,
+                                  &notice, false);
+        if (msg != NULL) {
+            msg->sender = (tr_ref){0};
+            node = &msg->node;
+        }
+    }
+    free(watch);
+    tri_leave(&who);
+    return node;
+}
+
+static tri_node *next_message(tr_probe *probe, tr_nanos deadline)
+{
+    for (;;) {
+        tri_node *node = tri_mailbox_wait(&probe->box, deadline);
+        if (node == NULL || node->kind == TRI_NODE_USER ||
+            node->kind == TRI_NODE_REPLY) {
+            return node;
+        }
+        if (node->kind == TRI_NODE_TERMINATED) {
+            node = terminated_message(probe, (tri_watch *)(void *)node);
+            if (node != NULL) {
+                return node;
+            }
+            continue;
+        }
+        tri_actor_from who = tri_enter((tr_from){.probe = probe});
+        tri_mailbox_drop(who.worker, tr_probe_ref(probe), node);
+        tri_leave(&who);
+    }
+}
+
+static tr_nanos deadline_for(tr_probe *probe, tr_nanos timeout)
+{
+    return tri_deadline_outside(probe->box.sys, timeout, TR_SECONDS(3));
+}
+
+static TR_NORETURN void fail_at(tr_probe *probe, const char *site,
+                                const char *wanted, const tri_node *got)
+{
+    char text[256];
+    (void)probe;
+    snprintf(text, sizeof(text), "expected %s, got %s", wanted,
+             got == NULL ? "nothing in time"
+                         : got->type != NULL ? got->type->name : "an error");
+    tr_abort(site, text);
+}
+
+const void *(tr_expect)(tr_probe *probe, tr_nanos timeout,
+                        const tr_type *type, const char *site)
+{
+    drop_last(probe);
+    tri_node *node = next_message(probe, deadline_for(probe, timeout));
+    if (node == NULL || node->type == NULL ||
+        node->type->schema != type->schema) {
+        fail_at(probe, site, type->name, node);
+    }
+    probe->last = node;
+    return tri_msg_from(node)->payload;
+}
+
+const tr_msg *(tr_expect_any)(tr_probe *probe, tr_nanos timeout,
+                              const char *site)
+{
+    drop_last(probe);
+    tri_node *node = next_message(probe, deadline_for(probe, timeout));
+    if (node == NULL) {
+        fail_at(probe, site, "a message", node);
+    }
+    probe->last = node;
+    return tri_msg_from(node);
+}
+
+void (tr_expect_nothing)(tr_probe *probe, tr_nanos span, const char *site)
+{
+    drop_last(probe);
+    tri_world *world = probe->box.sys->world;
+    tri_node *node = next_message(probe, world->ops->mono(world) + span);
+    if (node != NULL) {
+        fail_at(probe, site, "nothing", node);
+    }
+}

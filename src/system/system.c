@@ -1,0 +1,467 @@
+/*
+ * system.c - opening and closing a system; its guardians.
+ *
+ * The order of the end (SH8, X18): /user, the hooks, /system, the root, then
+ * the threads, then dead letters and event stream. Every phase has a deadline;
+ * what does not keep it is named in the log and forced.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "base/options.h"
+#include "system/layers.h"
+
+enum {
+    SOFT_LIMIT = 4096,
+    MAX_PARKED = 16384,
+    BLOCKING_THREADS = 64,
+};
+
+static const tr_actor_def guardian = {
+    .size = sizeof(tr_actor_def), .name = "guardian", .state_size = 0};
+
+/* ---- opening ---- */
+
+static void fill_options(tr_system_options *o, tri_world *world)
+{
+#define DEFAULT(field, value)                                                  \
+    if (o->field == 0) o->field = (value)
+    DEFAULT(workers, world->ops->cpus(world));
+    DEFAULT(blocking_threads, BLOCKING_THREADS);
+    DEFAULT(soft_limit, SOFT_LIMIT);
+    DEFAULT(max_parked, MAX_PARKED);
+    DEFAULT(stack_size, TRI_FIBER_STACK_DEFAULT);
+    DEFAULT(ask_timeout, TR_SECONDS(30));
+    DEFAULT(close_timeout, TR_SECONDS(30));
+#undef DEFAULT
+    if (o->workers > TRI_GROUP_MAX) {
+        o->workers = TRI_GROUP_MAX;
+    }
+    // Every worker also has a running stack and a few spare ones.
+    o->max_parked += o->workers * (1 + TRI_FIBER_SPARE_MAX);
+}
+
+static tr_err take_policies(tr_system *sys, const tr_system_options *o)
+{
+    tr_supervision none = {.size = sizeof(none)};
+    const tr_supervision *given = o->supervision != NULL ? o->supervision
+                                                         : &none;
+    if (!tri_options_copy(&sys->supervision, sizeof(sys->supervision),
+                          TRI_SIZE_THROUGH(tr_supervision, retry_message),
+                          given) ||
+        !tri_supervision_fill(&sys->supervision)) {
+        return TR_EINVAL;  // SV27
+    }
+    return TR_OK;
+}
+
+static uint32_t driven_runnable(void *arg)
+{
+    return tri_worker_runnable(((tr_system *)arg)->driven_worker);
+}
+
+static void driven_step(void *arg, uint32_t index)
+{
+    tri_worker_step(((tr_system *)arg)->driven_worker, index);
+}
+
+static tr_nanos driven_next_due(void *arg)
+{
+    // Relaxed: the world's thread is the worker's thread.
+    return atomic_load_explicit(
+        &((tr_system *)arg)->driven_worker->wheel_next, memory_order_relaxed);
+}
+
+static void driven_fire(void *arg, tr_nanos now)
+{
+    tri_worker *worker = ((tr_system *)arg)->driven_worker;
+    worker->now = now;
+    tri_worker_fire(worker, now);
+}
+
+static tr_err start_groups(tr_system *sys)
+{
+    bool driven = sys->options.poll || !sys->world->ops->has_threads;
+    tri_group *group;
+    TR_TRY(tri_group_new(sys, "parallel", TR_DISPATCH_PARALLEL,
+                         driven ? 1 : sys->options.workers, &group));
+    if (driven) {
+        sys->driven_worker =
+            atomic_load_explicit(&group->workers[0], memory_order_acquire);
+        sys->driven_worker->stepping = true;
+        tri_fiber *first = tri_fiber_take(&sys->driven_worker->fibers);
+        if (first == NULL) {
+            return TR_ENOMEM;
+        }
+        tri_fiber_give(&sys->driven_worker->fibers, first);
+        if (!sys->world->ops->has_threads) {
+            sys->driven = (tri_driven){
+                .system = sys, .runnable = driven_runnable,
+                .step = driven_step, .next_due = driven_next_due,
+                .fire = driven_fire};
+            sys->world->ops->attach(sys->world, &sys->driven);
+        }
+        return TR_OK;
+    }
+    tri_group *other;
+    TR_TRY(tri_group_new(sys, "pinned", TR_DISPATCH_PINNED, 0, &other));
+    TR_TRY(tri_group_new(sys, "concurrent", TR_DISPATCH_CONCURRENT, 1,
+                         &other));
+    TR_TRY(tri_group_new(sys, "blocking", TR_DISPATCH_BLOCKING, 4, &other));
+    TR_TRY(tri_workers_start(sys, group));
+    return sys->world->ops->thread_start(sys->world, &sys->monitor,
+                                         "tr-monitor", tri_monitor_main, sys);
+}
+
+static tri_cell *spawn_guardian(tr_system *sys, tri_cell *parent,
+                                const char *name,
+                                const tr_supervision *policy, uint64_t *id)
+{
+    tr_spawn_options options = {.size = sizeof(options), .name = name,
+                                .supervision = policy,
+                                .stop_timeout = TR_FOREVER / 4};
+    tri_actor_from who = tri_enter((tr_from){.sys = sys});
+    tr_ref ref = tri_spawn_under(&who, parent, &guardian, &options,
+                                 TRI_CELL_SYSTEM);
+    tri_leave(&who);
+    *id = ref.id;
+    return tri_ref_cell(ref);
+}
+
+/* A guardian that fails ends: then the root ends the system (SV29). */
+static tr_err spawn_guardians(tr_system *sys)
+{
+    tr_supervision stop = {.size = sizeof(stop), .on_failure = TR_STOP};
+    sys->root = spawn_guardian(sys, NULL, NULL, NULL, &sys->root_id);
+    if (sys->root != NULL) {
+        sys->user =
+            spawn_guardian(sys, sys->root, "user", &stop, &sys->user_id);
+        sys->system = spawn_guardian(sys, sys->root, "system", &stop,
+                                     &sys->system_id);
+    }
+    if (sys->root == NULL || sys->user == NULL || sys->system == NULL) {
+        return TR_ENOMEM;
+    }
+    return TR_OK;
+}
+
+static void free_system(tr_system *sys)
+{
+    tri_layers *layers = sys->layers;
+    if (!sys->world->ops->has_threads && sys->driven.system != NULL) {
+        sys->world->ops->detach(sys->world, &sys->driven);
+    }
+    if (layers != NULL) {
+        tri_events_free(sys);
+        tri_topics_free(sys);
+        tri_top_levels_free(sys);
+        free(layers);
+    }
+    uint32_t workers =
+        atomic_load_explicit(&sys->worker_count, memory_order_acquire);
+    for (uint32_t i = 0; i < workers; i++) {
+        tri_worker_free(
+            atomic_load_explicit(&sys->workers[i], memory_order_acquire));
+    }
+    uint32_t groups =
+        atomic_load_explicit(&sys->group_count, memory_order_acquire);
+    for (uint32_t i = 0; i < groups; i++) {
+        free(sys->groups[i]);
+    }
+    tri_results_free(sys);
+    tri_behaviours_free(sys);
+    tri_mem_fini(&sys->mem);
+    free(sys->name);
+    sys->magic = 0;
+    free(sys);
+}
+
+tr_err (tr_system_open)(tr_system **out, const tr_system_options *options)
+{
+    TRI_CHECK(out != NULL);
+    *out = NULL;
+    tr_system_options o;
+    if (!tri_options_copy(&o, sizeof(o),
+                          TRI_SIZE_THROUGH(tr_system_options, log_user),
+                          options)) {
+        return TR_EINVAL;
+    }
+    tri_world *world = o.world != NULL ? (tri_world *)(uintptr_t)o.world
+                                       : tri_world_posix();
+    TRI_CHECK(world->magic == TRI_WORLD_MAGIC);
+    tr_system *sys = calloc(1, sizeof(*sys));
+    if (sys == NULL) {
+        return TR_ENOMEM;
+    }
+    sys->magic = TRI_SYSTEM_MAGIC;
+    sys->world = world;
+    sys->up = &tri_system_up;
+    fill_options(&o, world);
+    sys->options = o;
+    // Never 0, which is nobody's; rule 31.
+    sys->tag = (uint16_t)(world->ops->random(world) % 0xffff + 1);
+    // Relaxed: no other thread knows the system yet.
+    atomic_store_explicit(&sys->next_id, 1, memory_order_relaxed);
+    tri_mem_init(&sys->mem, o.memory_budget);
+    tri_map_init(&sys->behaviours, NULL, NULL);
+    tri_map_init(&sys->results, NULL, NULL);
+    sys->layers = calloc(1, sizeof(tri_layers));
+    sys->name = strdup(o.name != NULL ? o.name : "troupe");
+    tr_err err = sys->layers != NULL && sys->name != NULL ? TR_OK : TR_ENOMEM;
+    if (err == TR_OK) {
+        tri_layers_init(sys);
+        err = take_policies(sys, &o);
+    }
+    if (err == TR_OK && (sys->outside = tri_worker_new(sys, NULL)) == NULL) {
+        err = TR_ENOMEM;
+    }
+    if (err == TR_OK) {
+        sys->outside->is_outside = true;
+        err = start_groups(sys);
+    }
+    if (err == TR_OK) {
+        err = spawn_guardians(sys);
+    }
+    if (err != TR_OK) {
+        tri_workers_stop(sys);
+        free_system(sys);
+        return err;
+    }
+    *out = sys;
+    return TR_OK;
+}
+
+tr_err (tr_dispatcher_add)(tr_system *sys, const char *name,
+                           const tr_dispatcher_options *options)
+{
+    tr_dispatcher_options o;
+    if (!tri_options_copy(&o, sizeof(o),
+                          TRI_SIZE_THROUGH(tr_dispatcher_options, threads),
+                          options) ||
+        tri_name_check(name) != TR_OK ||
+        (unsigned)o.kind > TR_DISPATCH_BLOCKING) {
+        return TR_EINVAL;
+    }
+    // Acquire: pairs with begin_end.
+    if (atomic_load_explicit(&sys->terminating, memory_order_acquire)) {
+        return TR_ECLOSED;
+    }
+    if (sys->driven_worker != NULL) {
+        return TR_OK;  // one thread runs everything
+    }
+    uint32_t threads = o.kind == TR_DISPATCH_PINNED       ? 0
+                       : o.kind == TR_DISPATCH_CONCURRENT ? 1
+                       : o.threads != 0                   ? o.threads
+                                        : sys->options.workers;
+    tri_group *group;
+    TR_TRY(tri_group_new(sys, name, o.kind, threads, &group));
+    return tri_workers_start(sys, group);
+}
+
+/* ---- ending ---- */
+
+static void signal_cell(tr_system *sys, tri_cell *cell, uint64_t id,
+                        uint32_t signal)
+{
+    tri_actor_from who = tri_enter((tr_from){.sys = sys});
+    tri_signal(who.worker, cell, id, signal);
+    tri_leave(&who);
+}
+
+static tr_ref guardian_ref(tr_system *sys, tri_cell *cell)
+{
+    return tri_cell_ref(sys, cell);
+}
+
+void tri_system_begin_end(tr_system *sys)
+{
+    // Acquire and release: only the first one goes on.
+    if (atomic_exchange_explicit(&sys->terminating, 1,
+                                 memory_order_acq_rel) == 0) {
+        signal_cell(sys, sys->user, sys->user_id, TRI_SIG_STOP);
+        sys->world->ops->wake(sys->world, &sys->terminating, UINT32_MAX);
+    }
+}
+
+void tr_system_terminate(tr_system *sys)
+{
+    TRI_CHECK(sys->magic == TRI_SYSTEM_MAGIC);
+    tri_system_begin_end(sys);
+}
+
+static bool force_one(void *user, tri_cell *cell, uint32_t depth)
+{
+    tr_system *sys = user;
+    (void)depth;
+    // Relaxed: visited under its parent's lock.
+    uint32_t flags = atomic_load_explicit(&cell->flags, memory_order_relaxed);
+    if (!(flags & TRI_CELL_SYSTEM)) {
+        char path[TRI_PATH_MAX];
+        tri_path_write(sys, cell, path, sizeof(path));
+        tri_logf(sys, TR_LOG_WARN, NULL, path,
+                 "did not stop in time: state %s, %u messages waiting, "
+                 "handling %s",
+                 tri_state_name(tri_cell_life(cell)), tri_depth(cell),
+                 tri_running_name(cell));
+        // Relaxed: a statistic.
+        atomic_fetch_add_explicit(&tri_layers_of(sys)->forced, 1,
+                                  memory_order_relaxed);
+    }
+    return true;
+}
+
+static void collect_force(tr_system *sys)
+{
+    tri_visit(sys, force_one, sys);
+    signal_cell(sys, sys->user, sys->user_id,
+                TRI_SIG_FORCE | TRI_SIG_CLOSING);
+}
+
+/* Stops a guardian and waits for its end. */
+static bool end_guardian(tr_system *sys, tr_ref ref, uint32_t signal,
+                         tr_nanos deadline)
+{
+    tri_world *world = sys->world;
+    signal_cell(sys, tri_ref_cell(ref), ref.id, signal);
+    tr_nanos now = world->ops->mono(world);
+    tr_err err = tr_join(sys, ref, deadline > now ? deadline - now : 1, NULL,
+                         NULL);
+    return err != TR_ETIMEDOUT;
+}
+
+static void stop_threads_and_free(tr_system *sys)
+{
+    tri_io_close(sys);
+    tri_workers_stop(sys);
+    free_system(sys);
+}
+
+tr_err tr_system_close_report(tr_system *sys, tr_nanos timeout,
+                              tr_close_report *report)
+{
+    TRI_CHECK(sys->magic == TRI_SYSTEM_MAGIC);
+    TRI_CHECK(tri_worker_current() == NULL ||
+              tri_worker_current()->sys != sys);
+    tri_world *world = sys->world;
+    tri_layers *layers = tri_layers_of(sys);
+    tr_nanos span = timeout > 0 ? timeout : sys->options.close_timeout;
+    tr_nanos start = world->ops->mono(world);
+    tr_ref user = guardian_ref(sys, sys->user);
+    user.id = sys->user_id;
+
+    tri_system_begin_end(sys);
+    bool clean = end_guardian(sys, user, TRI_SIG_STOP, start + span / 2);
+    if (!clean) {
+        collect_force(sys);
+        clean = end_guardian(sys, user, TRI_SIG_FORCE,
+                             start + span / 2 + span / 4);
+    }
+    tri_hooks_run(sys, start + span);
+    bool ended = end_guardian(sys, (tr_ref){guardian_ref(sys, sys->system).cell,
+                                            sys->system_id},
+                              TRI_SIG_STOP, start + span);
+    tr_ref root = {guardian_ref(sys, sys->root).cell, sys->root_id};
+    ended = end_guardian(sys, root, TRI_SIG_STOP,
+                         world->ops->mono(world) + TR_SECONDS(1)) && ended;
+    // Relaxed: statistics.
+    uint32_t forced =
+        atomic_load_explicit(&layers->forced, memory_order_relaxed);
+    // Seq_cst: pairs with tri_live_less.
+    uint32_t zombies =
+        atomic_load_explicit(&sys->live_cells, memory_order_seq_cst);
+    if (report != NULL) {
+        report->forced = forced;
+        report->zombies = zombies;
+        report->stopped = (uint32_t)tri_ended_count(sys) - forced;
+        report->dead_letters = layers->dead_count;
+    }
+    if (zombies > 0) {
+        // A handler that never returns owns its stack and its thread; what
+        // it may still touch cannot be freed.
+        tri_logf(sys, TR_LOG_ERROR, NULL, NULL,
+                 "%u actors never returned; their system is left behind",
+                 zombies);
+        return TR_ETIMEDOUT;
+    }
+    stop_threads_and_free(sys);
+    return forced > 0 || !clean || !ended ? TR_ETIMEDOUT : TR_OK;
+}
+
+tr_err tr_system_close(tr_system *sys, tr_nanos timeout)
+{
+    return tr_system_close_report(sys, timeout, NULL);
+}
+
+tr_err tr_system_run(tr_system *sys)
+{
+    tri_world *world = sys->world;
+    if (world->ops->wait_signal == NULL) {
+        while (atomic_load_explicit(&sys->terminating,
+                                    memory_order_acquire) == 0) {
+            world->ops->park(world, &sys->terminating, 0, TR_FOREVER);
+        }
+        return TR_OK;
+    }
+    world->ops->wait_signal(world, &sys->terminating, 0);
+    tri_system_begin_end(sys);
+    return TR_OK;
+}
+
+/* ---- driving ---- */
+
+bool tri_drive(tr_system *sys, tr_nanos budget)
+{
+    if (!sys->options.poll || !sys->world->ops->has_threads) {
+        return false;
+    }
+    tri_world *world = sys->world;
+    tri_worker *worker = sys->driven_worker;
+    tr_nanos start = world->ops->mono(world);
+    bool did = false;
+    tri_poll_settle(sys);
+    for (;;) {
+        tr_nanos now = tri_clock(worker);
+        // Relaxed: our own wheel.
+        if (atomic_load_explicit(&worker->wheel_next, memory_order_relaxed) <=
+            now) {
+            tri_worker_fire(worker, now);
+            did = true;
+        }
+        if (tri_worker_runnable(worker) == 0 || now - start > budget) {
+            break;
+        }
+        tri_worker_step(worker, 0);
+        did = true;
+    }
+    tri_poll_rearm(sys);
+    return did;
+}
+
+tr_err tr_poll(tr_system *sys, tr_nanos budget)
+{
+    TRI_CHECK(tri_worker_current() == NULL);
+    if (!sys->options.poll) {
+        return TR_EINVAL;
+    }
+    tri_drive(sys, budget > 0 ? budget : TRI_QUANTUM);
+    return TR_OK;
+}
+
+/* ---- threads of the program ---- */
+
+tr_err tr_thread_start(tr_system *sys, tr_thread **out,
+                       void (*fn)(void *arg), void *arg)
+{
+    tri_thread *thread = NULL;
+    tr_err err = sys->world->ops->thread_start(sys->world, &thread, "outside",
+                                               fn, arg);
+    *out = (tr_thread *)thread;
+    return err;
+}
+
+void tr_thread_join(tr_system *sys, tr_thread *thread)
+{
+    sys->world->ops->thread_join(sys->world, (tri_thread *)thread);
+}

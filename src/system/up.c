@@ -1,0 +1,135 @@
+/*
+ * up.c - what the core tells the system layer: the table behind sys->up.
+ */
+#include <stdio.h>
+
+#include "system/layers.h"
+
+static void lifecycle(tri_worker *worker, tri_cell *cell, tr_state state)
+{
+    tr_system *sys = worker->sys;
+    tri_cell *parent = tri_cell_parent(cell);
+    char path[TRI_PATH_MAX];
+    tri_path_write(sys, cell, path, sizeof(path));
+    tri_event(worker, &tr_lifecycle_tr_type,
+              &(tr_lifecycle){.actor = tri_cell_ref(sys, cell),
+                              .parent = parent != NULL
+                                            ? tri_cell_ref(sys, parent)
+                                            : (tr_ref){0},
+                              .name = path,
+                              .state = (uint32_t)state,
+                              .at = sys->world->ops->mono(sys->world)});
+}
+
+static void unhandled(tri_worker *worker, tri_cell *cell, tr_msg *msg)
+{
+    tr_system *sys = worker->sys;
+    // Relaxed: a statistic.
+    atomic_fetch_add_explicit(&tri_layers_of(sys)->unhandled, 1,
+                              memory_order_relaxed);
+    const tr_type *type = msg->node.type;
+    // The library's own notices may be ignored without a word.
+    if (type->schema == tr_terminated_tr_type.schema ||
+        type->schema == tr_timeout_tr_type.schema) {
+        tri_msg_free(&worker->cache, msg);
+        return;
+    }
+    tri_event(worker, &tr_unhandled_tr_type,
+              &(tr_unhandled){.actor = tri_cell_ref(sys, cell),
+                              .type = type->name});
+    tri_dead(worker, tri_cell_ref(sys, cell), msg, TR_DEAD_UNHANDLED);
+}
+
+static void supervision(tri_worker *worker, tri_cell *child,
+                        const tri_failure *failure, tr_directive directive)
+{
+    static const char *const names[] = {"by policy", "restart", "stop",
+                                        "resume", "escalate"};
+    tr_system *sys = worker->sys;
+    char path[TRI_PATH_MAX];
+    tri_path_write(sys, child, path, sizeof(path));
+    tr_err err = failure != NULL ? failure->err : TR_ENOMEM;
+    const char *text = failure != NULL && failure->text != NULL
+                           ? failure->text
+                           : tr_strerror(err);
+    tri_logf(sys, TR_LOG_WARN, failure != NULL ? failure->site : NULL, path,
+             "failed with %s: %s%s%s; decision: %s", tr_errname(err), text,
+             failure != NULL && failure->msg != NULL ? ", while handling "
+                                                     : "",
+             failure != NULL && failure->msg != NULL
+                 ? failure->msg->node.type->name
+                 : "",
+             names[directive]);
+    if (directive == TR_ESCALATE) {
+        // Relaxed: a statistic.
+        atomic_fetch_add_explicit(&tri_layers_of(sys)->escalations, 1,
+                                  memory_order_relaxed);
+    }
+    tri_event(worker, &tr_supervision_event_tr_type,
+              &(tr_supervision_event){.child = tri_cell_ref(sys, child),
+                                      .err = (uint32_t)err,
+                                      .directive = (uint32_t)directive,
+                                      .text = text});
+    if (child == sys->user || child == sys->system) {
+        tri_logf(sys, TR_LOG_ERROR, NULL, path,
+                 "a guardian has failed: the system ends");
+        tri_system_begin_end(sys);
+    }
+}
+
+static void stuck(tri_worker *worker, tr_nanos since)
+{
+    tr_system *sys = worker->sys;
+    tri_logf(sys, TR_LOG_WARN, NULL, NULL,
+             "worker %u has been in one handler for %lld ms; long work "
+             "belongs to tr_blocking or the blocking dispatcher",
+             worker->index, (long long)(since / 1000000));
+}
+
+static void overload(tri_worker *worker, tri_cell *cell, uint32_t depth)
+{
+    tr_system *sys = worker->sys;
+    tri_layers *layers = tri_layers_of(sys);
+    // Relaxed: a statistic.
+    uint64_t count = atomic_fetch_add_explicit(&layers->overloads, 1,
+                                               memory_order_relaxed);
+    if (count % 4096 != 0) {
+        return;  // an alarm, not a flood
+    }
+    tri_event(worker, &tr_overload_tr_type,
+              &(tr_overload){.actor = tri_cell_ref(sys, cell),
+                             .depth = depth});
+}
+
+static void ended(tri_worker *worker, tri_cell *cell)
+{
+    tr_system *sys = worker->sys;
+    if (cell == sys->user) {
+        tri_system_begin_end(sys);
+    }
+    tri_hooks_leave(sys, tri_cell_ref(sys, cell));
+}
+
+static void released(tri_worker *worker, tri_cell *cell)
+{
+    tri_events_leave(worker, cell);
+}
+
+static void virtual_send(tri_worker *worker, tr_ref to, tr_msg *msg)
+{
+    tri_dead(worker, to, msg, TR_DEAD_NO_SUCH_ACTOR);
+}
+
+const tri_up tri_system_up = {
+    .dead_letter = tri_dead_letter,
+    .dead_letter_lost = tri_dead_letter_lost,
+    .lifecycle = lifecycle,
+    .unhandled = unhandled,
+    .supervision = supervision,
+    .stuck = stuck,
+    .overload = overload,
+    .ended = ended,
+    .released = released,
+    .virtual_send = virtual_send,
+    .load_state = tri_state_load,
+};
