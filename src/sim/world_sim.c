@@ -806,6 +806,12 @@ static int sim_poller_fd(tri_poller *poller)
     return -1;
 }
 
+static void sim_poller_alarm(tri_poller *poller, tr_nanos due)
+{
+    (void)poller;
+    (void)due;
+}
+
 /* ---- the whole ---- */
 
 const tri_world_ops tri_sim_ops = {
@@ -830,6 +836,7 @@ const tri_world_ops tri_sim_ops = {
     .poller_wait = sim_poller_wait,
     .poller_wake = sim_poller_wake,
     .poller_fd = sim_poller_fd,
+    .poller_alarm = sim_poller_alarm,
     .file_open = tri_sim_file_open,
     .file_close = tri_sim_file_close,
     .file_read = tri_sim_file_read,

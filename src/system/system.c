@@ -331,6 +331,24 @@ static bool end_guardian(tr_system *sys, tr_ref ref, uint32_t signal,
     return err != TR_ETIMEDOUT;
 }
 
+/* The last actor tells of its end before it is quite gone. */
+static uint32_t wait_for_last(tr_system *sys, tr_nanos deadline)
+{
+    tri_world *world = sys->world;
+    for (;;) {
+        // Seq_cst: pairs with tri_live_less.
+        uint32_t left =
+            atomic_load_explicit(&sys->live_cells, memory_order_seq_cst);
+        tr_nanos now = world->ops->mono(world);
+        if (left == 0 || now >= deadline) {
+            return left;
+        }
+        if (!tri_drive(sys, TRI_QUANTUM)) {
+            world->ops->park(world, &sys->live_cells, left, deadline - now);
+        }
+    }
+}
+
 static void stop_threads_and_free(tr_system *sys)
 {
     tri_io_close(sys);
@@ -368,9 +386,7 @@ tr_err tr_system_close_report(tr_system *sys, tr_nanos timeout,
     // Relaxed: statistics.
     uint32_t forced =
         atomic_load_explicit(&layers->forced, memory_order_relaxed);
-    // Seq_cst: pairs with tri_live_less.
-    uint32_t zombies =
-        atomic_load_explicit(&sys->live_cells, memory_order_seq_cst);
+    uint32_t zombies = wait_for_last(sys, start + span + TR_SECONDS(1));
     if (report != NULL) {
         report->forced = forced;
         report->zombies = zombies;
