@@ -14,8 +14,9 @@ enum { STASH_MAX = 1 << 20 };
 
 /* ---- sending ---- */
 
-void (tr_tell)(tr_from from, tr_ref to, const tr_type *type,
-               const void *payload)
+static __attribute__((noinline)) void tell_slow(tr_from from, tr_ref to,
+                                                const tr_type *type,
+                                                const void *payload)
 {
     tri_actor_from who = tri_enter(from);
     tr_msg *msg = tri_msg_new(&who.worker->cache, type, payload, false);
@@ -25,6 +26,52 @@ void (tr_tell)(tr_from from, tr_ref to, const tr_type *type,
         who.sys->up->dead_letter_lost(who.sys, to, type, TR_DEAD_NO_MEMORY);
     }
     tri_leave(&who);
+}
+
+/* From a turn to a plain mailbox: what most messages are. */
+static inline bool tell_quick(tr_ctx *ctx, tr_ref to, const tr_type *type,
+                              const void *payload)
+{
+    tri_worker *worker = ctx->worker;
+    tri_cell *cell = tri_ref_cell(to);
+    if (TRI_UNLIKELY((to.cell >> 48) != ctx->sys->tag ||
+                     !tri_type_is_quick(type))) {
+        return false;
+    }
+    // Relaxed: as in tri_try_send.
+    if (TRI_UNLIKELY(atomic_load_explicit(&cell->flags,
+                                          memory_order_relaxed) &
+                     (TRI_CELL_BOUNDED | TRI_CELL_VIRTUAL))) {
+        return false;
+    }
+    tr_msg *msg = tri_msg_new_quick(&worker->cache, type, payload);
+    if (TRI_UNLIKELY(msg == NULL)) {
+        return false;
+    }
+    msg->sender = tri_cell_ref(ctx->sys, ctx->cell);
+    uint32_t depth;
+    if (TRI_UNLIKELY(tri_push_user(worker, cell, to.id, msg, &depth) !=
+                     TR_OK)) {
+        tri_msg_free(&worker->cache, msg);
+        return false;
+    }
+    if (TRI_UNLIKELY(depth >= TRI_SOFT_GLANCE)) {
+        tri_slow_down(ctx, cell, to);
+    }
+    if (TRI_UNLIKELY(--worker->sends_left == 0)) {
+        tri_yield(ctx);
+    }
+    return true;
+}
+
+void (tr_tell)(tr_from from, tr_ref to, const tr_type *type,
+               const void *payload)
+{
+    tr_ctx *ctx = from.ctx;
+    if (TRI_UNLIKELY(ctx->magic != TRI_CTX_MAGIC ||
+                     !tell_quick(ctx, to, type, payload))) {
+        tell_slow(from, to, type, payload);
+    }
 }
 
 tr_err (tr_try_tell)(tr_from from, tr_ref to, const tr_type *type,

@@ -600,7 +600,6 @@ static void then_turn(tr_ctx *ctx, tr_then_fn then, tr_msg *reply, tr_err err)
     ctx->phase = TR_IN_HANDLER;
     ctx->msg = NULL;
     ctx->in_turn = true;
-    cell->turn_no++;
     if (reply != NULL) {  // freed with the turn, whatever happens
         reply->node.next = ctx->replies;
         ctx->replies = &reply->node;

@@ -39,7 +39,7 @@ tri_cell *tri_cell_new(tr_system *sys, tri_cache *cache, uint64_t id)
     cell->props = NULL;
     cell->notice = (tri_node){.kind = TRI_NODE_FAILURE};
     cell->incarnation = 0;  // 1 when it first starts
-    cell->turn_no = 0;
+    cell->forced = 0;
     // Relaxed, all: the ref is not known to anybody yet; stale senders may
     // read them and are told apart by the id.
     atomic_store_explicit(&cell->parent, NULL, memory_order_relaxed);
@@ -124,11 +124,6 @@ void tri_ext_free(tri_worker *worker, tri_cell *cell)
 
 /* ---- behaviours ---- */
 
-static uint32_t slot_index(uint64_t schema)
-{
-    return (uint32_t)(schema ^ (schema >> 29));
-}
-
 static __attribute__((noinline)) bool same_type(const tri_slot *slot,
                                                 const tr_type *type)
 {
@@ -141,10 +136,10 @@ static __attribute__((noinline)) bool same_type(const tri_slot *slot,
     return true;
 }
 
-const tri_slot *tri_behaviour_find(const tri_behaviour *behaviour,
-                                   const tr_type *type)
+const tri_slot *tri_behaviour_search(const tri_behaviour *behaviour,
+                                     const tr_type *type)
 {
-    uint32_t i = slot_index(type->schema);
+    uint32_t i = tri_slot_index(type->schema);
     for (;; i++) {
         const tri_slot *slot = &behaviour->slots[i & behaviour->mask];
         if (slot->fn == NULL) {
@@ -167,8 +162,8 @@ const tri_slot *tri_behaviour_find(const tri_behaviour *behaviour,
 
 static tri_behaviour *behaviour_new(tr_system *sys, const tr_actor_def *def)
 {
-    uint32_t size = 2;
-    while (size < 2 * def->handler_count + 1) {
+    uint32_t size = 4;
+    while (size < 4 * def->handler_count + 1) {  // mostly one look
         size *= 2;
     }
     tri_behaviour *made = tri_mem_calloc(
@@ -184,7 +179,7 @@ static tri_behaviour *behaviour_new(tr_system *sys, const tr_actor_def *def)
             made->any = handler;
             continue;
         }
-        uint32_t i = slot_index(handler->type->schema);
+        uint32_t i = tri_slot_index(handler->type->schema);
         while (made->slots[i & made->mask].fn != NULL) {
             i++;
         }

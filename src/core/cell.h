@@ -116,8 +116,7 @@ struct tri_cell {
     struct tri_props *props;
     tri_node notice;  // tells the parent of a failure
     uint32_t incarnation;
-    uint32_t turn_no : 31;
-    uint32_t forced : 1;  // given up by its parent
+    uint32_t forced;  // given up by its parent
 };
 
 #define TRI_SIG_BITS 16
@@ -392,8 +391,24 @@ static inline tr_state tri_cell_life(tri_cell *cell)
 /* For the map of names: value is a tri_cell. */
 bool tri_name_is(const void *value, const void *key, size_t size);
 
-const tri_slot *tri_behaviour_find(const tri_behaviour *behaviour,
-                                   const tr_type *type);
+const tri_slot *tri_behaviour_search(const tri_behaviour *behaviour,
+                                     const tr_type *type);
+
+static inline uint32_t tri_slot_index(uint64_t schema)
+{
+    return (uint32_t)((schema * UINT64_C(0x9e3779b97f4a7c15)) >> 40);
+}
+
+/* The handler's slot, or NULL. */
+static inline const tri_slot *
+tri_behaviour_find(const tri_behaviour *behaviour, const tr_type *type)
+{
+    const tri_slot *slot =
+        &behaviour->slots[tri_slot_index(type->schema) & behaviour->mask];
+    return TRI_LIKELY(slot->type == type)
+               ? slot
+               : tri_behaviour_search(behaviour, type);
+}
 /* Interned by definition; NULL without memory or with a bad definition. */
 const tri_behaviour *tri_behaviour_get(struct tr_system *sys,
                                        tri_worker *worker,

@@ -86,7 +86,6 @@ static void hook_begin(tr_ctx *ctx, tr_phase phase)
     ctx->phase = (uint8_t)phase;
     ctx->msg = NULL;
     ctx->in_turn = true;
-    ctx->cell->turn_no++;
 }
 
 typedef tr_err (*plain_hook)(tr_ctx *ctx, void *self);

@@ -19,46 +19,10 @@
 
 /* ---- pushing ---- */
 
-static inline tr_err push_user(tri_worker *worker, tri_cell *cell, uint64_t id,
-                               tr_msg *msg, uint32_t *depth)
-{
-    // Relaxed: only a first glance; the message carries the id.
-    if (TRI_UNLIKELY(atomic_load_explicit(&cell->id, memory_order_relaxed) !=
-                     id)) {
-        return TR_EGONE;
-    }
-    msg->to_id = id;
-    // Relaxed: the exchange below confirms it.
-    uintptr_t seen = atomic_load_explicit(&cell->mail, memory_order_relaxed);
-    uint32_t below;
-    do {
-        if (TRI_UNLIKELY(seen & TRI_MAIL_CLOSED)) {
-            return TR_ESTOPPED;
-        }
-        tri_node *head = (tri_node *)(seen & ~TRI_MAIL_BITS);
-        // Relaxed: an estimate; the node may be another's by now (mem.h).
-        below = head == NULL ? 0
-                             : atomic_load_explicit(&head->depth,
-                                                    memory_order_relaxed);
-        msg->node.next = head;
-        atomic_store_explicit(&msg->node.depth, below + 1,
-                              memory_order_relaxed);
-        // Release: publishes the message to tri_detach. Acquire: where IDLE
-        // was set the cell is ours now; pairs with the step in tri_sleep.
-    } while (!atomic_compare_exchange_weak_explicit(
-        &cell->mail, &seen, (uintptr_t)msg | (seen & TRI_MAIL_PARKED),
-        memory_order_acq_rel, memory_order_relaxed));
-    *depth = below + 1;
-    if (seen & TRI_MAIL_IDLE) {
-        tri_schedule(worker, cell);
-    }
-    return TR_OK;
-}
-
 tr_err tri_push(tri_worker *worker, tri_cell *cell, uint64_t id, tr_msg *msg)
 {
     uint32_t depth;
-    return push_user(worker, cell, id, msg, &depth);
+    return tri_push_user(worker, cell, id, msg, &depth);
 }
 
 /* Schedules the cell if nobody owns it. After a write to sys_mail. */
@@ -184,13 +148,22 @@ bool tri_detach(tri_cell *cell)
     if ((seen & ~TRI_MAIL_BITS) == 0) {
         return false;
     }
-    // Acquire: sees the messages that push_user published. Only the owner
+    // Acquire: sees the messages that tri_push_user published. Only the owner
     // sets CLOSED, so what it has seen of that bit is true.
     seen = atomic_exchange_explicit(&cell->mail, seen & TRI_MAIL_CLOSED,
                                     memory_order_acq_rel);
+    tri_node *newest = (tri_node *)(seen & ~TRI_MAIL_BITS);
+    // Relaxed: fixed, or set before the message was pushed.
     uint32_t flags = atomic_load_explicit(&cell->flags, memory_order_relaxed);
+    if (newest->next == NULL && cell->queue == NULL &&
+        !(flags & TRI_CELL_URGENT)) {
+        cell->queue = newest;
+        // Relaxed: for observers.
+        atomic_store_explicit(&cell->queued, 1, memory_order_relaxed);
+        return true;
+    }
     uint32_t count;
-    tri_node *list = reversed((tri_node *)(seen & ~TRI_MAIL_BITS), &count);
+    tri_node *list = reversed(newest, &count);
     if (TRI_UNLIKELY(flags & TRI_CELL_URGENT)) {
         list = sort_urgent(cell, list, &count);
     }
@@ -250,7 +223,7 @@ bool tri_sleep(tri_cell *cell, bool for_user_mail)
 
 tri_node *tri_close_user(tri_cell *cell)
 {
-    // Acquire: sees what push_user published; nothing comes after.
+    // Acquire: sees what tri_push_user published; nothing comes after.
     uintptr_t seen = atomic_exchange_explicit(&cell->mail, TRI_MAIL_CLOSED,
                                               memory_order_acq_rel);
     TRI_CHECK((seen & (TRI_MAIL_IDLE | TRI_MAIL_PARKED)) == 0);
@@ -339,9 +312,16 @@ static tr_err admit(tri_actor_from *who, tri_cell *cell, tr_ref to)
     return TR_EFULL;
 }
 
-/* A sender that has filled the mailbox beyond the soft limit waits. */
-static void slow_down(tri_actor_from *who, tri_cell *cell, tr_ref to)
+void tri_slow_down(tr_ctx *ctx, tri_cell *cell, tr_ref to)
 {
+    // Relaxed: as in tri_try_send.
+    if (atomic_load_explicit(&cell->flags, memory_order_relaxed) &
+        (TRI_CELL_SYSTEM | TRI_CELL_OUTSIDE)) {
+        return;
+    }
+    tri_actor_from self = {.sys = ctx->sys, .worker = ctx->worker,
+                           .ctx = ctx};
+    tri_actor_from *who = &self;
     const tri_props *props = cell->props;
     uint32_t limit = props != NULL && props->soft_limit != 0
                          ? props->soft_limit
@@ -370,19 +350,18 @@ tr_err tri_try_send(tri_actor_from *who, tr_ref to, tr_msg *msg)
             sys->up->virtual_send(who->worker, to, msg);
             return TR_OK;
         }
-        // Relaxed: as in push_user. Props belong to the actor we mean.
+        // Relaxed: as in tri_push_user. Props belong to the actor we mean.
         if (atomic_load_explicit(&cell->id, memory_order_relaxed) != to.id) {
             return TR_EGONE;
         }
         TR_TRY(admit(who, cell, to));
     }
     uint32_t depth;
-    TR_TRY(push_user(who->worker, cell, to.id, msg, &depth));
+    TR_TRY(tri_push_user(who->worker, cell, to.id, msg, &depth));
     tr_ctx *ctx = who->ctx;
     if (ctx != NULL) {
-        if (TRI_UNLIKELY(depth >= TRI_SOFT_GLANCE) &&
-            (flags & (TRI_CELL_SYSTEM | TRI_CELL_OUTSIDE)) == 0) {
-            slow_down(who, cell, to);
+        if (TRI_UNLIKELY(depth >= TRI_SOFT_GLANCE)) {
+            tri_slow_down(ctx, cell, to);
         }
         if (TRI_UNLIKELY(--ctx->worker->sends_left == 0)) {
             tri_yield(ctx);

@@ -15,6 +15,46 @@
 #define TRI_SOFT_GLANCE 64
 #endif
 
+/*
+ * Pushes a user message; *depth: how many it found, and itself. Takes msg on
+ * TR_OK. Any thread. Errors: TR_EGONE, TR_ESTOPPED.
+ */
+static inline tr_err tri_push_user(tri_worker *worker, tri_cell *cell, uint64_t id,
+                               tr_msg *msg, uint32_t *depth)
+{
+    // Relaxed: only a first glance; the message carries the id.
+    if (TRI_UNLIKELY(atomic_load_explicit(&cell->id, memory_order_relaxed) !=
+                     id)) {
+        return TR_EGONE;
+    }
+    msg->to_id = id;
+    // Relaxed: the exchange below confirms it.
+    uintptr_t seen = atomic_load_explicit(&cell->mail, memory_order_relaxed);
+    uint32_t below;
+    do {
+        if (TRI_UNLIKELY(seen & TRI_MAIL_CLOSED)) {
+            return TR_ESTOPPED;
+        }
+        tri_node *head = (tri_node *)(seen & ~TRI_MAIL_BITS);
+        // Relaxed: an estimate; the node may be another's by now (mem.h).
+        below = head == NULL ? 0
+                             : atomic_load_explicit(&head->depth,
+                                                    memory_order_relaxed);
+        msg->node.next = head;
+        atomic_store_explicit(&msg->node.depth, below + 1,
+                              memory_order_relaxed);
+        // Release: publishes the message to tri_detach. Acquire: where IDLE
+        // was set the cell is ours now; pairs with the step in tri_sleep.
+    } while (!atomic_compare_exchange_weak_explicit(
+        &cell->mail, &seen, (uintptr_t)msg | (seen & TRI_MAIL_PARKED),
+        memory_order_acq_rel, memory_order_relaxed));
+    *depth = below + 1;
+    if (seen & TRI_MAIL_IDLE) {
+        tri_schedule(worker, cell);
+    }
+    return TR_OK;
+}
+
 uint32_t tri_signals_take(tri_cell *cell);
 /* All system nodes, oldest first; *signalled: signals may be there, too. */
 tri_node *tri_system_take(tri_cell *cell, bool *signalled);
@@ -33,6 +73,8 @@ tri_node *tri_close_system(tri_cell *cell);
 /* Parks the sender until the mailbox has fallen to half the limit. */
 tr_err tri_wait_for_room(tri_actor_from *who, tri_cell *cell, tr_ref to,
                          uint32_t limit);
+/* The sender waits if the target's mailbox is beyond its soft limit. */
+void tri_slow_down(tr_ctx *ctx, tri_cell *cell, tr_ref to);
 /* Takes a wait out of the list again; false: it is being woken already. */
 bool tri_room_leave(tri_wait *wait);
 

@@ -19,6 +19,10 @@ const uint16_t tri_class_size[TRI_CLASS_COUNT] = {
     16, 32,
 };
 
+const uint8_t tri_class_step[TRI_CLASS_QUICK / 32 + 1] = {
+    0, 0, 0, 1, 2, 3, 3, 4, 4, 5, 5, 5, 5, 5, 5, 5, 5,
+};
+
 enum {
     CHUNK_SIZE = 256 * 1024,
     CHUNK_HEADER = 64,  // keeps blocks on their cache lines

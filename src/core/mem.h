@@ -99,6 +99,15 @@ void tri_cache_spill(tri_cache *cache, uint32_t klass);
 /* The class of a message of this many bytes, or TRI_CLASS_BIG. */
 uint32_t tri_class_of(size_t size);
 
+/* The same for sizes up to TRI_CLASS_QUICK, by a table of 32-byte steps. */
+#define TRI_CLASS_QUICK ((size_t)512)
+extern const uint8_t tri_class_step[TRI_CLASS_QUICK / 32 + 1];
+
+static inline uint32_t tri_class_quick(size_t size)
+{
+    return tri_class_step[(size + 31) / 32];
+}
+
 /* Blocks outside the classes, aligned like the others, counted. */
 void *tri_big_alloc(tri_mem *mem, size_t size);
 void tri_big_free(tri_mem *mem, void *at);

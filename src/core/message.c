@@ -15,7 +15,8 @@ tr_msg *tri_msg_new_raw(tri_cache *cache, const tr_type *type, size_t size,
         return NULL;
     }
     size_t total = sizeof(tr_msg) + size + (ask ? sizeof(tri_ask) : 0);
-    uint32_t klass = tri_class_of(total);
+    uint32_t klass = total <= TRI_CLASS_QUICK ? tri_class_quick(total)
+                                              : tri_class_of(total);
     char *block = klass == TRI_CLASS_BIG ? tri_big_alloc(cache->mem, total)
                                          : tri_cache_alloc(cache, klass);
     if (block == NULL) {
@@ -31,36 +32,13 @@ tr_msg *tri_msg_new_raw(tri_cache *cache, const tr_type *type, size_t size,
     return msg;
 }
 
-/* Small sizes by words: a call of memcpy costs more than the copy. */
-static inline void copy_payload(void *to, const void *from, size_t size)
-{
-    switch (size) {
-    case 0:
-        return;
-    case 8:
-        memcpy(to, from, 8);
-        return;
-    case 16:
-        memcpy(to, from, 16);
-        return;
-    case 24:
-        memcpy(to, from, 24);
-        return;
-    case 32:
-        memcpy(to, from, 32);
-        return;
-    default:
-        memcpy(to, from, size);
-    }
-}
-
 tr_msg *tri_msg_new(tri_cache *cache, const tr_type *type, const void *payload,
                     bool ask)
 {
     if (TRI_LIKELY(type->var_count == 0)) {
         tr_msg *msg = tri_msg_new_raw(cache, type, type->size, ask);
         if (msg != NULL) {
-            copy_payload(msg->payload, payload, type->size);
+            tri_copy_small(msg->payload, payload, type->size);
         }
         return msg;
     }

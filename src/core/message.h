@@ -15,6 +15,7 @@
 #define TRI_CORE_MESSAGE_H
 
 #include <stdatomic.h>
+#include <string.h>
 
 #include "core/mem.h"
 #include "troupe/message.h"
@@ -99,6 +100,53 @@ static inline tr_msg *tri_msg_of(const void *m)
 static inline tr_msg *tri_msg_from(tri_node *node)
 {
     return (tr_msg *)(void *)node;
+}
+
+/* Small sizes by words: a call of memcpy costs more than the copy. */
+static inline void tri_copy_small(void *to, const void *from, size_t size)
+{
+    switch (size) {
+    case 0:
+        return;
+    case 8:
+        memcpy(to, from, 8);
+        return;
+    case 16:
+        memcpy(to, from, 16);
+        return;
+    case 24:
+        memcpy(to, from, 24);
+        return;
+    case 32:
+        memcpy(to, from, 32);
+        return;
+    default:
+        memcpy(to, from, size);
+    }
+}
+
+/* A plain message without text: the quick half of tri_msg_new. */
+static inline tr_msg *tri_msg_new_quick(tri_cache *cache, const tr_type *type,
+                                        const void *payload)
+{
+    size_t size = type->size;
+    uint32_t klass = tri_class_quick(sizeof(tr_msg) + size);
+    tr_msg *msg = tri_cache_alloc(cache, klass);
+    if (TRI_LIKELY(msg != NULL)) {
+        msg->node.type = type;
+        msg->node.kind = TRI_NODE_USER;
+        msg->node.klass = (uint8_t)klass;
+        msg->node.flags = 0;
+        msg->node.priority = 0;
+        tri_copy_small(msg->payload, payload, size);
+    }
+    return msg;
+}
+
+static inline bool tri_type_is_quick(const tr_type *type)
+{
+    return type->var_count == 0 &&
+           type->size <= TRI_CLASS_QUICK - sizeof(tr_msg);
 }
 
 /*

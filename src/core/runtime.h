@@ -39,7 +39,7 @@ enum {
     TRI_ID_BLOCK = 1024,      // ids a worker takes at once
     TRI_DEFS_CACHED = 16,
     TRI_STEP_WINDOW = 16,     // runnable cells a stepping world picks from
-    TRI_FAIR = 61,            // picks between two looks at the shared queue
+    TRI_FAIR = 64,            // picks between two looks at the shared queue
     TRI_LOOK_EVERY = 16,      // picks between two looks at the clock
     TRI_STEAL_EVERY = 8,      // rounds of a search between two attempts
 };
@@ -310,8 +310,7 @@ void tri_poll_ready(tr_system *sys);
 /* ---- turn.c ---- */
 
 void tri_loop(void *worker);  // entry of every pool fiber
-void tri_run(tri_worker *worker, tri_cell *cell);
-/* Runs user code as a turn of ctx with fn; returns its error. */
+/* Looks after what a turn has left; not after its message. */
 void tri_turn_end(tr_ctx *ctx);
 /* True where the turn may be parked. */
 bool tri_can_park(tr_ctx *ctx);

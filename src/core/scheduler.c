@@ -658,7 +658,26 @@ static tri_cell *pick(tri_worker *worker)
     return shared_pop(worker->group);
 }
 
+static tri_cell *next_slowly(tri_worker *worker);
+
 tri_cell *tri_worker_next(tri_worker *worker)
+{
+    // The usual case first: something in the ring, nothing special to do.
+    uint32_t tick = worker->tick;
+    if (TRI_LIKELY(tick % TRI_LOOK_EVERY != 0 && worker->bound == NULL &&
+                   // Relaxed: hints; the slow way looks properly.
+                   atomic_load_explicit(&worker->inbox,
+                                        memory_order_relaxed) == NULL)) {
+        tri_cell *cell = ring_take(worker, 1);
+        if (TRI_LIKELY(cell != NULL)) {
+            worker->tick = tick + 1;
+            return cell;
+        }
+    }
+    return next_slowly(worker);
+}
+
+static __attribute__((noinline)) tri_cell *next_slowly(tri_worker *worker)
 {
     if (worker->stepping) {
         tri_cell *picked = worker->step_pick;

@@ -81,42 +81,12 @@ uint32_t tri_parked_count(tri_cell *cell, uint32_t which)
 
 /* ---- parking ---- */
 
-static void after_switch(tri_worker *worker)
+/* Gives back the fiber that has just switched to this one. */
+static void after_resume(tri_worker *worker)
 {
-    tri_after after = worker->after;
+    TRI_CHECK(worker->after == TRI_AFTER_GIVE);
     worker->after = TRI_AFTER_NONE;
-    switch (after) {
-    case TRI_AFTER_NONE:
-        break;
-    case TRI_AFTER_CONTINUE:
-        tri_run(worker, worker->after_cell);
-        break;
-    case TRI_AFTER_REQUEUE:
-        tri_schedule(worker, worker->after_cell);
-        break;
-    case TRI_AFTER_GIVE:
-        tri_fiber_give(&worker->fibers, worker->after_fiber);
-        break;
-    }
-}
-
-void tri_loop(void *arg)
-{
-    tri_worker *worker = arg;
-    for (;;) {
-        while (worker->after != TRI_AFTER_NONE) {
-            after_switch(worker);
-        }
-        tri_cell *cell = tri_worker_next(worker);
-        if (cell == NULL) {
-            tri_fiber *self = worker->current;
-            worker->resting = self;
-            worker->current = &worker->thread;
-            tri_fiber_switch(self, &worker->thread);
-            continue;
-        }
-        tri_run(worker, cell);
-    }
+    tri_fiber_give(&worker->fibers, worker->after_fiber);
 }
 
 bool tri_can_park(tr_ctx *ctx)
@@ -170,8 +140,7 @@ static void leave(tr_ctx *ctx, tri_fiber *next, tri_after after)
     worker->after_cell = ctx->cell;
     worker->current = next;
     tri_fiber_switch(self, next);
-    TRI_CHECK(worker->after == TRI_AFTER_GIVE);
-    after_switch(worker);
+    after_resume(worker);
     worker->running = ctx->cell;
 }
 
@@ -393,12 +362,16 @@ static inline void call_handler(tr_ctx *ctx, tr_msg *msg, tr_handler_fn fn,
                                                  : TRI_TURN_READ;
     ctx->phase = TR_IN_HANDLER;
     ctx->in_turn = true;
-    cell->turn_no++;
     tr_err err = fn(ctx, cell->state, argument);
     // Relaxed: for observers; only the owner writes.
     atomic_store_explicit(
         &cell->handled,
         atomic_load_explicit(&cell->handled, memory_order_relaxed) + 1,
+        memory_order_relaxed);
+    atomic_store_explicit(
+        &ctx->worker->count.messages,
+        atomic_load_explicit(&ctx->worker->count.messages,
+                             memory_order_relaxed) + 1,
         memory_order_relaxed);
     if (TRI_UNLIKELY(err != TR_OK)) {
         tri_life_fail(ctx, err);
@@ -712,11 +685,6 @@ static void activation(tr_ctx *ctx)
         cell->queue = node->next;
         taken(cell);
         handle(ctx, node);
-        atomic_store_explicit(
-            &worker->count.messages,
-            atomic_load_explicit(&worker->count.messages,
-                                 memory_order_relaxed) + 1,
-            memory_order_relaxed);
         if (TRI_UNLIKELY(spent(ctx))) {
             tri_schedule(worker, cell);
             return;
@@ -724,30 +692,15 @@ static void activation(tr_ctx *ctx)
     }
 }
 
-void tri_run(tri_worker *worker, tri_cell *cell)
+/* Runs a cell the worker owns, until it sleeps, queues again or is gone. */
+static void run(tr_ctx *ctx, tri_cell *cell)
 {
-    tr_ctx ctx;
-    ctx.magic = TRI_CTX_MAGIC;
-    ctx.sys = worker->sys;
-    ctx.worker = worker;
-    ctx.cell = cell;
-    ctx.msg = NULL;
-    ctx.kind = 0;
-    ctx.phase = 0;
-    ctx.flags = 0;
-    ctx.ready = false;
-    ctx.parked = false;
-    ctx.in_turn = false;
-    ctx.cancel = TR_OK;
-    ctx.wait = NULL;
-    ctx.scratch = NULL;
-    ctx.replies = NULL;
-    ctx.fail_site = NULL;
-    ctx.fail_text = NULL;
-    ctx.started = 0;
-    ctx.budget = worker->stepping || TRI_BATCH_MESSAGES == 1
-                     ? 1
-                     : TRI_CLOCK_EVERY;
+    tri_worker *worker = ctx->worker;
+    ctx->cell = cell;
+    ctx->started = 0;
+    ctx->budget = worker->stepping || TRI_BATCH_MESSAGES == 1
+                      ? 1
+                      : TRI_CLOCK_EVERY;
     worker->sends_left = TRI_BATCH_SENDS;
     worker->running = cell;
     // Relaxed: the monitor and thieves look at it.
@@ -755,9 +708,61 @@ void tri_run(tri_worker *worker, tri_cell *cell)
         &worker->progress,
         atomic_load_explicit(&worker->progress, memory_order_relaxed) + 1,
         memory_order_relaxed);
+    activation(ctx);
+}
 
-    if (tri_jump_set(&ctx.jump)) {
-        tri_life_fail(&ctx, TR_EPANIC);  // tr_panic came back here
+/* The turn that has left its stack parked, yielded or given itself up. */
+static void after_switch(tr_ctx *ctx)
+{
+    tri_worker *worker = ctx->worker;
+    tri_after after = worker->after;
+    worker->after = TRI_AFTER_NONE;
+    switch (after) {
+    case TRI_AFTER_NONE:
+        break;
+    case TRI_AFTER_CONTINUE:
+        run(ctx, worker->after_cell);
+        break;
+    case TRI_AFTER_REQUEUE:
+        tri_schedule(worker, worker->after_cell);
+        break;
+    case TRI_AFTER_GIVE:
+        tri_fiber_give(&worker->fibers, worker->after_fiber);
+        break;
     }
-    activation(&ctx);
+}
+
+static void rest(tri_worker *worker)
+{
+    tri_fiber *self = worker->current;
+    worker->resting = self;
+    worker->current = &worker->thread;
+    tri_fiber_switch(self, &worker->thread);
+}
+
+/*
+ * The entry of every pool fiber. The context is the fiber's: clean between
+ * turns, kept as it is while one of them is parked.
+ */
+void tri_loop(void *arg)
+{
+    tr_ctx ctx = {.magic = TRI_CTX_MAGIC,
+                  .worker = arg,
+                  .sys = ((tri_worker *)arg)->sys};
+
+    if (tri_jump_set(&ctx.jump)) {  // tr_panic comes back here
+        tri_life_fail(&ctx, TR_EPANIC);
+        activation(&ctx);
+    }
+    for (;;) {
+        while (ctx.worker->after != TRI_AFTER_NONE) {
+            after_switch(&ctx);
+        }
+        tri_cell *cell = tri_worker_next(ctx.worker);
+        if (TRI_LIKELY(cell != NULL)) {
+            run(&ctx, cell);
+        } else {
+            rest(ctx.worker);
+        }
+    }
 }
