@@ -13,7 +13,7 @@
 
 enum { JOIN_START = 1, JOIN_ANSWER = 2 };
 
-static void join_free(tri_join *join)
+void tri_join_abandon(tri_join *join)
 {
     if (join->state != NULL) {
         if (join->state_type != NULL && join->state_type->size != 0) {
@@ -33,7 +33,7 @@ static void send_back(tri_worker *worker, tri_join *join)
     if (atomic_load_explicit(&waiter->id, memory_order_relaxed) !=
             join->waiter.id ||
         !tri_push_system(worker, waiter, &join->node)) {
-        join_free(join);
+        tri_join_abandon(join);
     }
 }
 
@@ -48,7 +48,7 @@ static void answer_arrived(tri_worker *worker, tri_cell *cell, tri_join *join)
             return;
         }
     }
-    join_free(join);
+    tri_join_abandon(join);
 }
 
 void tri_join_arrived(tri_worker *worker, tri_cell *cell, tri_join *join)
@@ -59,7 +59,7 @@ void tri_join_arrived(tri_worker *worker, tri_cell *cell, tri_join *join)
         if (join->waiter.id == id) {
             answer_arrived(worker, cell, join);
         } else {
-            join_free(join);
+            tri_join_abandon(join);
         }
         return;
     }
@@ -170,7 +170,7 @@ void tri_joins_prepare(tri_worker *worker, tri_cell *cell, tr_reason reason)
             tri_lock_take(&worker->sys->results_lock);
             if (tri_map_put(&worker->sys->results, kept->target_id, kept) !=
                 TR_OK) {
-                join_free(kept);
+                tri_join_abandon(kept);
             }
             tri_lock_drop(&worker->sys->results_lock);
         }
@@ -192,7 +192,7 @@ void tri_results_free(tr_system *sys)
     tri_join *join;
     for (tri_map_iter it = tri_map_iter_begin(&sys->results);
          (join = tri_map_iter_next(&sys->results, &it)) != NULL;) {
-        join_free(join);
+        tri_join_abandon(join);
     }
     tri_map_fini(&sys->results);
 }
@@ -220,7 +220,7 @@ static tr_err take_result(tri_join *join, tr_result *result, void *state)
         free(join->state);  // what it points to is the caller's now
         join->state = NULL;
     }
-    join_free(join);
+    tri_join_abandon(join);
     return err;
 }
 
@@ -299,7 +299,7 @@ static tr_err join_inside(tr_ctx *ctx, tr_ref ref, tr_nanos timeout,
     }
     tri_wait_finish(ctx, &wait);
     if (wait.join != NULL && err != TR_OK) {
-        join_free(wait.join);
+        tri_join_abandon(wait.join);
         wait.join = NULL;
     }
     if (err == TR_ENOENT) {
@@ -345,7 +345,7 @@ static tr_err join_outside(tr_from from, tr_ref ref, tr_nanos timeout,
     if (back != NULL && back->missing && back->err == TR_ENOENT) {
         tri_join *kept = take_kept(sys, ref.id);
         if (kept != NULL) {
-            join_free(back);
+            tri_join_abandon(back);
             back = kept;
         }
     }

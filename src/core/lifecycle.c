@@ -156,6 +156,11 @@ static void state_free(tri_worker *worker, tri_cell *cell)
     cell->state = NULL;
 }
 
+void tri_state_abandon(tri_worker *worker, tri_cell *cell)
+{
+    state_free(worker, cell);
+}
+
 /* sizeof(void) is 1 in GNU C: such a state is none. */
 static size_t state_size(const tr_actor_def *def)
 {

@@ -56,6 +56,11 @@ void tri_join_started(tri_worker *worker, tri_cell *cell, tr_err err);
 /* Fills the results in while the state is still there, then sends them. */
 void tri_joins_prepare(tri_worker *worker, tri_cell *cell, tr_reason reason);
 void tri_joins_tell(tri_worker *worker, tri_cell *cell);
+void tri_join_abandon(tri_join *join);  // frees it
+
+/* ---- lifecycle.c ---- */
+
+void tri_state_abandon(tri_worker *worker, tri_cell *cell);
 
 /* ---- ask.c ---- */
 

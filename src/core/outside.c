@@ -86,9 +86,58 @@ tr_err tri_mailbox_open(tri_mailbox *box, tr_system *sys)
     }
     box->cell = cell;
     box->sys = sys;
+    tri_lock_take(&sys->boxes_lock);
+    box->prev = NULL;
+    box->next = sys->boxes;
+    if (sys->boxes != NULL) {
+        sys->boxes->prev = box;
+    }
+    sys->boxes = box;
+    tri_lock_drop(&sys->boxes_lock);
     // Relaxed: only this thread knows the box.
     atomic_store_explicit(&box->word, 0, memory_order_relaxed);
     return TR_OK;
+}
+
+/* The last thing a waiting thread does with its system. */
+static void box_leave(tri_mailbox *box)
+{
+    tr_system *sys = box->sys;
+    tri_world *world = sys->world;
+    tri_lock_take(&sys->boxes_lock);
+    if (box->prev != NULL) {
+        box->prev->next = box->next;
+    } else {
+        sys->boxes = box->next;
+    }
+    if (box->next != NULL) {
+        box->next->prev = box->prev;
+    }
+    bool last = sys->boxes == NULL;
+    tri_lock_drop(&sys->boxes_lock);
+    // Seq_cst: tri_boxes_drive_out reads it after it has set `dead`.
+    if (atomic_load_explicit(&sys->dead, memory_order_seq_cst) && last) {
+        world->ops->wake(world, &sys->dead, UINT32_MAX);
+    }
+}
+
+void tri_boxes_drive_out(tr_system *sys)
+{
+    tri_world *world = sys->world;
+    // Seq_cst: before the threads are woken; they look at it then.
+    atomic_store_explicit(&sys->dead, 1, memory_order_seq_cst);
+    for (;;) {
+        tri_lock_take(&sys->boxes_lock);
+        tri_mailbox *first = sys->boxes;
+        for (tri_mailbox *box = first; box != NULL; box = box->next) {
+            world->ops->wake(world, &box->word, 1);
+        }
+        tri_lock_drop(&sys->boxes_lock);
+        if (first == NULL) {
+            return;
+        }
+        world->ops->park(world, &sys->dead, 1, TR_MS(1));
+    }
 }
 
 void tri_mailbox_close(tri_mailbox *box)
@@ -117,6 +166,7 @@ void tri_mailbox_close(tri_mailbox *box)
     tri_ext_free(who.worker, cell);
     tri_cell_free(&who.worker->cache, cell);
     tri_leave(&who);
+    box_leave(box);
 }
 
 void tri_mailbox_drop(tri_worker *worker, tr_ref self, tri_node *node)
@@ -167,6 +217,10 @@ static bool wait_word(tri_mailbox *box, tr_nanos deadline)
 
     // Acquire: pairs with tri_outside_wake.
     while (atomic_load_explicit(&box->word, memory_order_acquire) == 0) {
+        // Seq_cst: pairs with tri_boxes_drive_out.
+        if (atomic_load_explicit(&sys->dead, memory_order_seq_cst)) {
+            return false;
+        }
         if (spin) {
             for (int i = 0; i < 32; i++) {
                 world->ops->pause(world);
@@ -311,9 +365,13 @@ static tr_err ask_outside(tr_from from, tr_ref to, void *out,
     tri_node *node = NULL;
     if (err == TR_OK) {
         node = tri_mailbox_wait(&box, deadline);
-        err = node != NULL ? TR_OK : TR_ETIMEDOUT;
+        // Seq_cst: as in wait_word.
+        err = node != NULL ? TR_OK
+              : atomic_load_explicit(&sys->dead, memory_order_seq_cst)
+                  ? TR_ECLOSED
+                  : TR_ETIMEDOUT;
     }
-    if (err != TR_OK) {
+    if (err != TR_OK && err != TR_ECLOSED) {
         char path[TRI_PATH_MAX];
         tri_error_set(NULL, "%s of %s at %s: %s", type->name,
                       (tr_ref_path)(from, to, path, sizeof(path)), site,

@@ -246,6 +246,9 @@ struct tr_system {
     _Atomic(uint32_t) live_cells;     // spawned and not freed
     _Atomic(uint32_t) watch_events;   // event kinds somebody listens to
 
+    tri_lock boxes_lock;
+    struct tri_mailbox *boxes;     // threads that wait, and probes
+    _Atomic(uint32_t) dead;        // abandoned
     tri_lock results_lock;
     tri_map results;       // of joinable actors that have ended: tri_join
     tri_driven driven;
@@ -455,7 +458,11 @@ typedef struct tri_mailbox {
     tri_cell *cell;
     tr_system *sys;
     _Atomic(uint32_t) word;  // 1: the cell has been handed back
+    struct tri_mailbox *next, *prev;  // in sys->boxes
 } tri_mailbox;
+
+/* A dead system sends the threads that wait in it away, and waits for it. */
+void tri_boxes_drive_out(tr_system *sys);
 
 void tri_outside_wake(tri_worker *worker, tri_cell *cell);
 tr_err tri_mailbox_open(tri_mailbox *box, tr_system *sys);

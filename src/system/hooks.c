@@ -112,3 +112,13 @@ void tri_hooks_run(tr_system *sys, tr_nanos deadline)
         left = next;
     }
 }
+
+void tri_hooks_free(tr_system *sys)
+{
+    tri_layers *layers = tri_layers_of(sys);
+    while (layers->hooks != NULL) {
+        tri_member *next = layers->hooks->next;
+        free(layers->hooks);
+        layers->hooks = next;
+    }
+}

@@ -103,10 +103,12 @@ uint64_t tri_ended_count(tr_system *sys);
 
 /* ---- hooks.c ---- */
 void tri_hooks_run(tr_system *sys, tr_nanos deadline);
+void tri_hooks_free(tr_system *sys);
 void tri_hooks_leave(tr_system *sys, tr_ref ref);
 
 /* ---- system.c ---- */
 void tri_system_begin_end(tr_system *sys);
+void tri_system_free(tr_system *sys);  // threads are gone, actors are gone
 
 /* ---- persist.c ---- */
 tr_err tri_state_load(tr_ctx *ctx, void *self);
@@ -123,6 +125,9 @@ bool tri_topic_is(const void *value, const void *key, size_t size);
 /* Calls fn for each living actor, parents first; false from fn ends it. */
 typedef bool (*tri_visit_fn)(void *user, tri_cell *cell, uint32_t depth);
 void tri_visit(tr_system *sys, tri_visit_fn fn, void *user);
+
+/* ---- abandon.c ---- */
+void tri_system_abandon(tr_system *sys);
 
 /* ---- io.c ---- */
 void tri_io_close(tr_system *sys);

@@ -147,7 +147,7 @@ static tr_err spawn_guardians(tr_system *sys)
     return TR_OK;
 }
 
-static void free_system(tr_system *sys)
+void tri_system_free(tr_system *sys)
 {
     tri_layers *layers = sys->layers;
     if (!sys->world->ops->has_threads && sys->driven.system != NULL) {
@@ -226,7 +226,7 @@ tr_err (tr_system_open)(tr_system **out, const tr_system_options *options)
     }
     if (err != TR_OK) {
         tri_workers_stop(sys);
-        free_system(sys);
+        tri_system_free(sys);
         return err;
     }
     *out = sys;
@@ -353,7 +353,7 @@ static void stop_threads_and_free(tr_system *sys)
 {
     tri_io_close(sys);
     tri_workers_stop(sys);
-    free_system(sys);
+    tri_system_free(sys);
 }
 
 tr_err tr_system_close_report(tr_system *sys, tr_nanos timeout,

@@ -634,9 +634,9 @@ static void test_spare_stacks_are_bounded(void **state)
 static void job_leave_red_zones(bench *b)
 {
     volatile size_t size = 300;
-    char array[size];
+    char *array = __builtin_alloca(size);
 
-    memset(array, 2, sizeof(array));
+    memset(array, 2, size);
     suspend(b);
     b->steps += (uint64_t)array[size - 1];
 }
