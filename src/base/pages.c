@@ -17,6 +17,9 @@
 
 // MADV_GUARD_INSTALL of Linux 6.13, newer than the C libraries we build with.
 #define ADVICE_GUARD_INSTALL 102
+// An advice that means nothing. Whoever takes it takes any, without heed:
+// user-mode emulators do.
+#define ADVICE_NONSENSE 12345
 
 static bool is_page_aligned(const void *at)
 {
@@ -66,6 +69,7 @@ bool tri_pages_guard(void *at, size_t size)
 {
     TRI_CHECK(is_page_aligned(at));
     // Refused by older kernels and for locked memory; mprotect serves both.
-    return madvise(at, size, ADVICE_GUARD_INSTALL) == 0 ||
+    bool heeds = madvise(at, size, ADVICE_NONSENSE) != 0;
+    return (heeds && madvise(at, size, ADVICE_GUARD_INSTALL) == 0) ||
            mprotect(at, size, PROT_NONE) == 0;
 }

@@ -128,16 +128,16 @@ char *tr_textf(tr_ctx *ctx, const char *format, ...)
     return text;
 }
 
-void tr_on_end(tr_ctx *ctx, void (*close)(void *object), void *object)
+void tr_on_end(tr_ctx *ctx, void (*end)(void *object), void *object)
 {
     tri_ext *ext = tri_ext_need(ctx->worker, ctx->cell);
     tri_closer *closer =
         ext != NULL ? tri_mem_calloc(&ctx->sys->mem, sizeof(*closer)) : NULL;
     if (closer == NULL) {
-        close(object);  // it is ours already: nothing may leak
+        end(object);  // it is ours already: nothing may leak
         no_memory(ctx, sizeof(*closer));
     }
-    *closer = (tri_closer){ext->closers, close, object};
+    *closer = (tri_closer){ext->closers, end, object};
     ext->closers = closer;
 }
 

@@ -697,7 +697,10 @@ static __attribute__((noinline)) tri_cell *next_slowly(tri_worker *worker)
             cell = steal(worker, false);
         }
         if (cell == NULL) {
-            look_at_clock(worker);
+            look_at_clock(worker);  // may fill our own queues
+            cell = pick(worker);
+        }
+        if (cell == NULL) {
             cell = search(worker);
         }
         if (woken) {

@@ -102,6 +102,7 @@ bool tri_sim_strikes(tr_sim *sim, tri_sim_fault fault, uint32_t node)
         return false;
     }
     sim->faults[fault].fired++;
+    sim->fault_step = sim->steps;
     tri_sim_note(sim, TRI_KIND_FAULT, node, fault, tri_sim_fault_name(fault));
     return true;
 }

@@ -23,6 +23,7 @@
 enum {
     TRI_SIM_NODES_MAX = 64,
     TRI_SIM_SYSTEMS_MAX = 128,  // attached at once, over all nodes
+    TRI_SIM_BURIED_MAX = 256,   // killed in one run; then no more are
     TRI_SIM_THREADS_MAX = 1024,
     TRI_SIM_WINDOW = 16,     // runnable actors of a system to choose from
     TRI_SIM_LINE_MAX = 256,  // bytes of a trace line, with its zero
@@ -192,7 +193,9 @@ struct tr_sim {
 
     tri_sim_attached systems[TRI_SIM_SYSTEMS_MAX];
     uint32_t system_count;
-    uint32_t system_next;  // id of the next one
+    uint32_t system_next;                         // id of the next one
+    tri_sim_attached buried[TRI_SIM_BURIED_MAX];  // killed: never stepped
+    uint32_t buried_count;
 
     tri_list threads, ready, parked;
     uint32_t thread_next, thread_count;
@@ -208,6 +211,7 @@ struct tr_sim {
     bool calm;  // no faults, no buggify
     double chance[TRI_FAULT_COUNT];
     tri_sim_counter faults[TRI_FAULT_COUNT];
+    uint64_t fault_step;  // of the last one that struck
     tr_nanos delay_max, pause_max;
     tri_map sites;  // of tr_buggify
     tri_sim_site *site_first, *site_last;
@@ -257,6 +261,14 @@ void tri_sim_set_rate(tri_sim_node *node, int32_t rate_ppm);
 /* The node's systems and threads stand still for `span`. */
 void tri_sim_pause(tri_sim_node *node, tr_nanos span);
 void tri_sim_resume(tri_sim_node *node);
+
+/*
+ * The systems of a node stand still for good: their process has died, but
+ * outside threads may still be inside them. False: there is no more room.
+ */
+bool tri_sim_bury(tri_sim_node *node);
+/* Attaches the last one that was buried again, to be closed; or NULL. */
+tri_driven *tri_sim_exhume(tr_sim *sim);
 
 /* Ends the threads of a node wherever they are, as a killed process does. */
 void tri_sim_kill_threads(tri_sim_node *node);

@@ -63,6 +63,7 @@ bool tri_sim_buggify(tr_sim *sim, double p, const char *name)
         return false;
     }
     site->count.fired++;
+    sim->fault_step = sim->steps;
     tri_sim_note(sim, TRI_KIND_FAULT, TRI_SIM_NOBODY, TRI_FAULT_COUNT, name);
     return true;
 }

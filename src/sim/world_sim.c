@@ -525,6 +525,48 @@ static void sim_detach(tri_world *world, tri_driven *driven)
             (sim->system_count - i) * sizeof(sim->systems[0]));
 }
 
+static uint32_t systems_of(const tri_sim_node *node)
+{
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < node->sim->system_count; i++) {
+        count += node->sim->systems[i].node == node;
+    }
+    return count;
+}
+
+bool tri_sim_bury(tri_sim_node *node)
+{
+    tr_sim *sim = node->sim;
+    uint32_t kept = 0;
+
+    TRI_CHECK(!sim->stepping);
+    if (systems_of(node) > TRI_SIM_BURIED_MAX - sim->buried_count) {
+        return false;
+    }
+    for (uint32_t i = 0; i < sim->system_count; i++) {
+        if (sim->systems[i].node == node) {
+            sim->buried[sim->buried_count++] = sim->systems[i];
+        } else {
+            sim->systems[kept++] = sim->systems[i];
+        }
+    }
+    sim->system_count = kept;
+    return true;
+}
+
+tri_driven *tri_sim_exhume(tr_sim *sim)
+{
+    if (sim->buried_count == 0) {
+        return NULL;
+    }
+    TRI_CHECK(sim->system_count < TRI_SIM_SYSTEMS_MAX);
+    tri_sim_attached it = sim->buried[--sim->buried_count];
+    sim->systems[sim->system_count++] = it;
+    sim->due_known = false;
+    return it.driven;
+}
+
 static void pause_is_over(tr_sim *sim, tri_sim_event *event)
 {
     tri_sim_node *node = tri_container_of(event, tri_sim_node, pause_end);
@@ -889,7 +931,7 @@ tr_err tri_sim_world_init(tr_sim *sim)
 
 void tri_sim_world_fini(tr_sim *sim)
 {
-    TRI_CHECK(sim->system_count == 0);
+    TRI_CHECK(sim->system_count + sim->buried_count == 0);
     TRI_CHECK(sim->running == NULL);
     for (uint32_t i = 0; i < sim->node_count; i++) {
         tri_sim_kill_threads(sim->nodes[i]);

@@ -129,8 +129,9 @@ static int test_replays(uint64_t seed, int replays)
     for (int i = 1; i < replays; i++) {
         outcome again = run(seed);
         if (memcmp(&first, &again, sizeof(first)) != 0) {
-            fprintf(stderr, "seed %" PRIu64 ": replay %d differs: %" PRIx64
-                            " and %" PRIx64 "\n",
+            fprintf(stderr,
+                    "seed %" PRIu64 ": replay %d differs: %" PRIx64
+                    " and %" PRIx64 "\n",
                     seed, i, first.hash, again.hash);
             return 1;
         }
