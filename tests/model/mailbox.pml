@@ -4,7 +4,7 @@
  * Two user senders, a sender of a system node, a sender of a signal, and two
  * workers. The first message parks its turn until the system node comes, on
  * the stack of the worker that runs it, so from then on `home` says who may
- * run the cell. Steps are named after src/core/mailbox.c and turn.c.
+ * run the cell. Steps are named after src/core/mailbox.c, .h and turn.c.
  *
  * Shown: nobody schedules a cell that is owned or queued (owners, queued); a
  * worker that runs a cell owns it alone and may run it (running, home); what
@@ -91,7 +91,7 @@ inline tri_schedule()
     }
 }
 
-inline push_user(i)
+inline tri_push_user(i)
 {
     atomic { quiet(body[i]) -> put(body[i], 1); ordered_push(body[i]) }
     atomic {
@@ -253,7 +253,7 @@ inline tri_sleep(how)
 proctype user_sender(byte i)
 {
     byte old;
-    push_user(i)
+    tri_push_user(i)
 }
 
 proctype system_sender()
