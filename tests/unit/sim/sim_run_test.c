@@ -1,0 +1,480 @@
+/*
+ * sim_run_test.c - whole runs: nodes that die and come back, how a run fails,
+ * and that a plan repeats it.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <string.h>
+
+#include <troupe/troupe.h>
+
+#include "sim/sim_run.h"
+
+enum { NODES = 3, ROUNDS = 40 };
+
+TR_MESSAGE(Total, (uint64_t, sum));
+TR_REQUEST(Add, Total, (uint64_t, n));
+TR_REQUEST(Hang, Total);
+
+typedef struct Adder {
+    uint64_t sum;
+} Adder;
+
+static tr_err on_add(tr_ctx *ctx, Adder *self, const Add *m)
+{
+    self->sum += m->n;
+    if (TR_BUGGIFY(ctx, 0.1)) {
+        TR_TRY(tr_sleep(ctx, TR_MS(20)));
+    }
+    return tr_reply(ctx, m, .sum = self->sum);
+}
+
+static tr_err on_hang(tr_ctx *ctx, Adder *self, const Hang *m)
+{
+    (void)self;
+    (void)m;
+    return tr_sleep(ctx, TR_FOREVER);
+}
+
+TR_ACTOR(adder, Adder, TR_ON(Add, on_add), TR_ON(Hang, on_hang));
+
+typedef struct program {
+    tr_ref refs[NODES];
+    uint32_t boots[NODES];
+    uint32_t failing_boots;  // so many boots of node 0 fail
+    uint32_t answered, unanswered;
+    uint64_t steps_checked;
+    uint64_t fail_at;  // the invariant breaks at this step; 0: never
+    bool saw_end;
+} program;
+
+static tr_err node(tr_system *sys, uint32_t index, void *user)
+{
+    program *it = user;
+
+    if (index == 0 && it->failing_boots > 0) {
+        it->failing_boots--;
+        return TR_EIO;
+    }
+    it->boots[index]++;
+    it->refs[index] = tr_spawn(sys, adder, TR_INIT(adder));
+    return TR_OK;
+}
+
+static tr_err workload(tr_sim *sim, void *user)
+{
+    program *it = user;
+
+    for (uint32_t i = 0; i < ROUNDS; i++) {
+        uint32_t index = (uint32_t)tr_sim_random(sim, NODES);
+        tr_sim_advance(sim, TR_MS(50));
+        tr_system *sys = tr_sim_node(sim, index);
+        if (sys == NULL) {
+            continue;
+        }
+        tr_err err =
+            tr_ask(sys, it->refs[index], NULL, TR_SECONDS(1), Add, .n = 1);
+        it->answered += err == TR_OK;
+        it->unanswered += err != TR_OK;
+    }
+    return TR_OK;
+}
+
+static tr_err invariant(tr_sim *sim, void *user)
+{
+    program *it = user;
+
+    it->steps_checked++;
+    if (it->fail_at > 0 && tr_sim_steps(sim) >= it->fail_at) {
+        return tr_sim_fail(sim, "planted at %d", 1);
+    }
+    return TR_OK;
+}
+
+static tr_err at_end(tr_sim *sim, void *user)
+{
+    program *it = user;
+
+    it->saw_end = true;
+    for (uint32_t i = 0; i < NODES; i++) {
+        tr_system *sys = tr_sim_node(sim, i);
+        if (sys == NULL) {
+            return tr_sim_fail(sim, "node %u is down", i);
+        }
+        TR_TRY(tr_ask(sys, it->refs[i], NULL, TR_SECONDS(1), Add, .n = 1));
+    }
+    return TR_OK;
+}
+
+static tr_sim_options options_of(program *it)
+{
+    return (tr_sim_options){.size = sizeof(tr_sim_options),
+                            .nodes = NODES,
+                            .node = node,
+                            .workload = workload,
+                            .invariant = invariant,
+                            .at_end = at_end,
+                            .user = it};
+}
+
+static void keep_text(tr_sim *sim, void *user)
+{
+    memcpy(user, sim->fail_text, TRI_SIM_LINE_MAX);
+}
+
+/* Runs in silence; the text of the failure is stored. */
+static tri_sim_result run(tr_sim_options options, uint64_t seed, char *text)
+{
+    tri_sim_plan plan = {.seed = seed, .silent = true};
+    tri_sim_result result;
+    char unused[TRI_SIM_LINE_MAX];
+
+    (void)tri_sim_run_plan(&options, &plan, &result, keep_text,
+                           text != NULL ? text : unused);
+    return result;
+}
+
+/* ---- runs that pass ---- */
+
+static void test_a_run_without_faults(void **state)
+{
+    (void)state;
+    program it = {0};
+    tri_sim_result result = run(options_of(&it), 1, NULL);
+
+    assert_int_equal(result.err, TR_OK);
+    assert_int_equal(it.answered, ROUNDS);
+    assert_true(it.saw_end);
+    assert_true(it.steps_checked > ROUNDS);
+    for (uint32_t i = 0; i < NODES; i++) {
+        assert_int_equal(it.boots[i], 1);
+    }
+}
+
+static const tr_faults rough = {.size = sizeof(rough),
+                                .node_kill = 0.005,
+                                .node_pause = 0.005,
+                                .clock_skew = 0.005,
+                                .early_wake = 0.05,
+                                .pause_max = TR_SECONDS(1)};
+
+static void test_nodes_die_and_come_back(void **state)
+{
+    (void)state;
+    uint64_t kills = 0, pauses = 0, skews = 0, boots = 0, unanswered = 0;
+
+    for (uint64_t seed = 0; seed < 40; seed++) {
+        program it = {0};
+        tr_sim_options options = options_of(&it);
+        options.faults = &rough;
+        tri_sim_result result = run(options, seed, NULL);
+        assert_int_equal(result.err, TR_OK);
+        assert_true(it.saw_end);
+        kills += result.faults[TRI_FAULT_node_kill].fired;
+        pauses += result.faults[TRI_FAULT_node_pause].fired;
+        skews += result.faults[TRI_FAULT_clock_skew].fired;
+        boots += it.boots[0] + it.boots[1] + it.boots[2];
+        unanswered += it.unanswered;
+    }
+    assert_true(kills > 20);
+    assert_true(pauses > 20);
+    assert_true(skews > 20);
+    assert_true(boots > 40 * NODES);
+    assert_true(unanswered > 0);
+}
+
+static void test_rough_runs_replay(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 0; seed < 20; seed++) {
+        program one = {0}, two = {0};
+        tr_sim_options options = options_of(&one);
+        options.faults = &rough;
+        tri_sim_result first = run(options, seed, NULL);
+        options.user = &two;
+        tri_sim_result again = run(options, seed, NULL);
+        assert_int_equal(first.hash, again.hash);
+        assert_int_equal(first.steps, again.steps);
+        assert_int_equal(one.answered, two.answered);
+    }
+}
+
+static tr_err kill_all_and_ask(tr_sim *sim, void *user)
+{
+    program *it = user;
+
+    for (uint32_t i = 0; i < NODES; i++) {
+        tr_sim_kill(sim, i, i == 0 ? 0 : TR_FOREVER);
+    }
+    tr_sim_kill(sim, 0, 0);
+    tr_sim_advance(sim, TR_SECONDS(10));
+    assert_non_null(tr_sim_node(sim, 0));
+    assert_null(tr_sim_node(sim, 1));
+    assert_null(tr_sim_node(sim, NODES));
+    tr_err err = tr_ask(tr_sim_node(sim, 0), it->refs[0], NULL, TR_SECONDS(1),
+                        Add, .n = 1);
+    assert_int_equal(err, TR_OK);
+    return TR_OK;
+}
+
+static void test_a_workload_kills_nodes(void **state)
+{
+    (void)state;
+    program it = {0};
+    tr_sim_options options = options_of(&it);
+
+    options.workload = kill_all_and_ask;
+    assert_int_equal(run(options, 1, NULL).err, TR_OK);
+    for (uint32_t i = 0; i < NODES; i++) {
+        assert_int_equal(it.boots[i], 2);
+    }
+}
+
+static tr_err spoil_a_boot(tr_sim *sim, void *user)
+{
+    program *it = user;
+
+    it->failing_boots = 3;
+    tr_sim_kill(sim, 0, TR_MS(1));
+    tr_sim_advance(sim, TR_SECONDS(10));
+    assert_int_equal(it->failing_boots, 0);
+    assert_non_null(tr_sim_node(sim, 0));
+    return TR_OK;
+}
+
+static void test_a_spoilt_boot_is_tried_again(void **state)
+{
+    (void)state;
+    program it = {0};
+    tr_sim_options options = options_of(&it);
+
+    options.workload = spoil_a_boot;
+    assert_int_equal(run(options, 1, NULL).err, TR_OK);
+    assert_int_equal(it.boots[0], 2);
+}
+
+static void test_a_boot_must_not_fail_in_a_calm_world(void **state)
+{
+    (void)state;
+    program it = {.failing_boots = 1};
+    char text[TRI_SIM_LINE_MAX];
+
+    assert_int_equal(run(options_of(&it), 1, text).err, TR_EFAILED);
+    assert_non_null(strstr(text, "a node did not come up: TR_EIO"));
+}
+
+/* ---- runs that fail ---- */
+
+static void test_a_broken_invariant_ends_the_run(void **state)
+{
+    (void)state;
+    program it = {.fail_at = 100};
+    char text[TRI_SIM_LINE_MAX];
+    tri_sim_result result = run(options_of(&it), 1, text);
+
+    assert_int_equal(result.err, TR_EFAILED);
+    assert_in_range(result.steps, 100, 110);
+    assert_string_equal(text, "planted at 1");
+    assert_false(it.saw_end);
+}
+
+static tr_err returns_an_error(tr_sim *sim, void *user)
+{
+    (void)sim;
+    (void)user;
+    return TR_EIO;
+}
+
+static void test_an_error_of_the_workload_is_told(void **state)
+{
+    (void)state;
+    program it = {0};
+    tr_sim_options options = options_of(&it);
+    char text[TRI_SIM_LINE_MAX];
+
+    options.workload = returns_an_error;
+    assert_int_equal(run(options, 1, text).err, TR_EFAILED);
+    assert_non_null(strstr(text, "the workload: TR_EIO"));
+}
+
+static tr_err asks_for_ever(tr_sim *sim, void *user)
+{
+    program *it = user;
+
+    return tr_ask(tr_sim_node(sim, 0), it->refs[0], NULL, TR_FOREVER, Hang);
+}
+
+static void test_a_deadlock_is_found(void **state)
+{
+    (void)state;
+    program it = {0};
+    tr_sim_options options = options_of(&it);
+    char text[TRI_SIM_LINE_MAX];
+
+    options.workload = asks_for_ever;
+    assert_int_equal(run(options, 1, text).err, TR_EFAILED);
+    assert_non_null(strstr(text, "nothing is left to do"));
+}
+
+static tr_err sleeps_for_days(tr_sim *sim, void *user)
+{
+    (void)user;
+    for (int i = 0; i < 1000; i++) {
+        tr_sim_advance(sim, TR_MINUTES(1));
+    }
+    return TR_OK;
+}
+
+static void test_the_limit_holds(void **state)
+{
+    (void)state;
+    program it = {0};
+    tr_sim_options options = options_of(&it);
+    char text[TRI_SIM_LINE_MAX];
+
+    options.workload = sleeps_for_days;
+    options.limit = TR_MINUTES(5);
+    tri_sim_result result = run(options, 1, text);
+    assert_int_equal(result.err, TR_EFAILED);
+    assert_in_range(result.time, TR_MINUTES(5), TR_MINUTES(5) + TR_MS(1));
+}
+
+/* ---- plans ---- */
+
+static void test_a_plan_switches_faults_off(void **state)
+{
+    (void)state;
+    program it = {0};
+    tr_sim_options options = options_of(&it);
+    tri_sim_plan plan = {.seed = 3, .silent = true};
+    tri_sim_result result;
+
+    options.faults = &rough;
+    plan.without[TRI_FAULT_node_kill] = true;
+    assert_int_equal(tri_sim_run_plan(&options, &plan, &result, NULL, NULL),
+                     TR_OK);
+    assert_int_equal(result.faults[TRI_FAULT_node_kill].reached, 0);
+    assert_true(result.faults[TRI_FAULT_node_pause].reached > 0);
+
+    plan.fault_steps = 1;
+    assert_int_equal(tri_sim_run_plan(&options, &plan, &result, NULL, NULL),
+                     TR_OK);
+    assert_int_equal(result.faults[TRI_FAULT_node_pause].fired, 0);
+}
+
+static void test_a_plan_is_told_as_a_command(void **state)
+{
+    (void)state;
+    tri_sim_plan plan = {.seed = 7, .program = "prog"};
+    char line[TRI_SIM_LINE_MAX];
+    tri_text text;
+
+    tri_text_init(&text, line, sizeof(line));
+    tri_sim_plan_text(&plan, &text);
+    assert_string_equal(line, "prog --seed 7");
+
+    memset(plan.without, true, sizeof(plan.without));
+    plan.fault_steps = 12;
+    tri_text_init(&text, line, sizeof(line));
+    tri_sim_plan_text(&plan, &text);
+    assert_string_equal(line, "prog --seed 7 --only none --fault-steps 12");
+
+    plan.without[TRI_FAULT_drop] = false;
+    plan.without[TRI_FAULT_node_kill] = false;
+    plan.fault_steps = 0;
+    tri_text_init(&text, line, sizeof(line));
+    tri_sim_plan_text(&plan, &text);
+    assert_string_equal(line, "prog --seed 7 --only drop,node_kill");
+}
+
+static void test_wrong_options_are_refused(void **state)
+{
+    (void)state;
+    program it = {0};
+    tr_sim_options options = options_of(&it);
+
+    options.nodes = TRI_SIM_NODES_MAX + 1;
+    assert_int_equal(tr_sim_run(&options), TR_EINVAL);
+    options.size = 0;
+    assert_int_equal(tr_sim_run(&options), TR_EINVAL);
+}
+
+/* ---- the command line ---- */
+
+static int main_with(tr_sim_options *options, const char *a, const char *b,
+                     const char *c)
+{
+    char copies[4][32] = {"prog"};
+    char *argv[5] = {copies[0]};
+    const char *given[] = {a, b, c};
+    int argc = 1;
+
+    for (int i = 0; i < 3 && given[i] != NULL; i++, argc++) {
+        strncpy(copies[argc], given[i], sizeof(copies[argc]) - 1);
+        argv[argc] = copies[argc];
+    }
+    return tr_sim_main(argc, argv, options);
+}
+
+static void test_the_command_line(void **state)
+{
+    (void)state;
+    program it = {0};
+    tr_sim_options options = options_of(&it);
+
+    options.faults = &rough;
+    assert_int_equal(main_with(&options, NULL, NULL, NULL), 0);
+    assert_int_equal(main_with(&options, "--seed", "12", NULL), 0);
+    assert_int_equal(main_with(&options, "--seeds", "3", NULL), 0);
+    assert_int_equal(main_with(&options, "--only", "node_kill", NULL), 0);
+    assert_int_equal(main_with(&options, "--only", "none", NULL), 0);
+    assert_int_equal(main_with(&options, "--only", "nonsense", NULL), 2);
+    assert_int_equal(main_with(&options, "--seed", NULL, NULL), 2);
+    assert_int_equal(main_with(&options, "--seed", "x", NULL), 2);
+    assert_int_equal(main_with(&options, "--seeds", "0", NULL), 2);
+    assert_int_equal(main_with(&options, "--what", NULL, NULL), 2);
+    it.fail_at = 100;
+    assert_int_equal(main_with(&options, "--seed", "1", "--shrink"), 1);
+}
+
+/* ---- buggify ---- */
+
+static void test_nothing_is_buggified_outside(void **state)
+{
+    (void)state;
+    tr_system *sys;
+
+    assert_int_equal(tr_system_open(&sys), TR_OK);
+    for (int i = 0; i < 100; i++) {
+        assert_false(TR_BUGGIFY(sys, 1.0));
+    }
+    assert_int_equal(tr_system_close(sys, 0), TR_OK);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_run_without_faults),
+        cmocka_unit_test(test_nodes_die_and_come_back),
+        cmocka_unit_test(test_rough_runs_replay),
+        cmocka_unit_test(test_a_workload_kills_nodes),
+        cmocka_unit_test(test_a_spoilt_boot_is_tried_again),
+        cmocka_unit_test(test_a_boot_must_not_fail_in_a_calm_world),
+        cmocka_unit_test(test_a_broken_invariant_ends_the_run),
+        cmocka_unit_test(test_an_error_of_the_workload_is_told),
+        cmocka_unit_test(test_a_deadlock_is_found),
+        cmocka_unit_test(test_the_limit_holds),
+        cmocka_unit_test(test_a_plan_switches_faults_off),
+        cmocka_unit_test(test_a_plan_is_told_as_a_command),
+        cmocka_unit_test(test_wrong_options_are_refused),
+        cmocka_unit_test(test_the_command_line),
+        cmocka_unit_test(test_nothing_is_buggified_outside),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
