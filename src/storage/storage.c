@@ -45,7 +45,8 @@ static void answer_begin(tri_store_op *op)
 void tri_storage_submit_all(tr_storage *storage, tri_list *ops)
 {
     TRI_CHECK(storage->magic == TRI_STORAGE_MAGIC);
-    TRI_LIST_EACH_SAFE(link, ops) {
+    TRI_LIST_EACH_SAFE(link, ops)
+    {
         tri_store_op *op = tri_container_of(link, tri_store_op, link);
         TRI_CHECK(op->done != NULL);
         answer_begin(op);
@@ -345,6 +346,12 @@ bool tri_store_row_next(const tri_store_op *op, size_t *at, tri_store_row *row)
     row->name = cut(op, at, head.name_size);
     row->bytes = cut(op, at, (size_t)head.size);
     return true;
+}
+
+uint32_t tri_store_limit(const tri_store_op *op)
+{
+    return op->limit == 0 || op->limit > TRI_STORE_ROWS_MAX ? TRI_STORE_ROWS_MAX
+                                                            : op->limit;
 }
 
 /* ---- making a store ---- */

@@ -56,8 +56,8 @@
 #define TRI_STORE_NAME_MAX   128
 #define TRI_STORE_BYTES_MAX  (UINT32_C(1) << 26)  // of one state or event
 #define TRI_STORE_SHARDS_MAX UINT32_C(65536)
-#define TRI_STORE_EVENTS_MAX 1024  // in one append
-#define TRI_STORE_ROWS_MAX   1024  // in the answer to one read
+#define TRI_STORE_EVENTS_MAX 1024                 // in one append
+#define TRI_STORE_ROWS_MAX   1024                 // in the answer to one read
 #define TRI_STORE_ROWS_SIZE  (UINT32_C(1) << 22)  // no row is added beyond
 #define TRI_STORE_NUMBER_MAX ((uint64_t)INT64_MAX)
 #define TRI_STORE_TEXT_SIZE  160
@@ -162,14 +162,13 @@ TR_NODISCARD tr_err tri_store_key(char out[TRI_STORE_KEY_MAX + 1],
 
 /* One event, or one reminder; borrowed from the op. */
 typedef struct tri_store_row {
-    uint64_t number;  // the event's, or when the reminder is due
+    uint64_t number;            // the event's, or when the reminder is due
     tri_store_bytes key, name;  // of a reminder
     tri_store_bytes bytes;
 } tri_store_row;
 
 /* Walks an answer's rows; *at begins as 0. False: that was the last one. */
-bool tri_store_row_next(const tri_store_op *op, size_t *at,
-                        tri_store_row *row);
+bool tri_store_row_next(const tri_store_op *op, size_t *at, tri_store_row *row);
 
 /* ---- for those who make one ---- */
 
@@ -192,6 +191,8 @@ bool tri_store_matches(tri_store_op *op, uint64_t stored);
 /* Sets the state that a load gives, as a copy. False: no memory; it failed. */
 bool tri_store_give(tri_store_op *op, const void *bytes, size_t size,
                     uint64_t version);
+/* How many rows the answer may have. */
+uint32_t tri_store_limit(const tri_store_op *op);
 /* Adds a row to the answer. False: it is full (`more` is set) or failed. */
 bool tri_store_add_row(tri_store_op *op, const tri_store_row *row);
 

@@ -243,12 +243,6 @@ static void append(memory_store *store, tri_store_op *op)
     op->found = true;
 }
 
-static uint32_t limit_of(const tri_store_op *op)
-{
-    return op->limit == 0 || op->limit > TRI_STORE_ROWS_MAX ? TRI_STORE_ROWS_MAX
-                                                            : op->limit;
-}
-
 static void read_events(memory_store *store, tri_store_op *op)
 {
     const record *it = find(store, op);
@@ -258,7 +252,8 @@ static void read_events(memory_store *store, tri_store_op *op)
     }
     uint64_t number = TRI_MAX(op->number, it->first_event);
     uint64_t last = last_event(it);
-    for (uint32_t left = limit_of(op); number <= last; number++, left--) {
+    for (uint32_t left = tri_store_limit(op); number <= last;
+         number++, left--) {
         tri_store_row row = {
             .number = number,
             .bytes = bytes_of(&it->events[number - it->first_event]),
@@ -360,8 +355,7 @@ static void remind(memory_store *store, tri_store_op *op)
     }
     forget(store, op);
     TRI_CHECK(tri_map_put_bytes(&store->reminders, it->text,
-                                it->key_size + 1 + it->name_size,
-                                it) == TR_OK);
+                                it->key_size + 1 + it->name_size, it) == TR_OK);
     op->found = true;
 }
 
@@ -435,7 +429,7 @@ static void list_reminders(memory_store *store, tri_store_op *op)
     size_t count = select_reminders(store, op, rows);
     qsort(rows, count, sizeof(*rows), compare_for_sort);
     for (size_t i = 0; i < count; i++) {
-        if (i == limit_of(op)) {
+        if (i == tri_store_limit(op)) {
             op->more = true;
             break;
         }

@@ -1,0 +1,464 @@
+/*
+ * sqlite_db.c - opening, preparing, explaining.
+ *
+ * The file: a write-ahead log, `synchronous=FULL` (a commit is on the disk),
+ * checkpoints only when asked for. `application_id` says that it is ours,
+ * `user_version` which layout it has.
+ *
+ * Waiting for other processes: SQLite's own back-off sleeps longer and longer,
+ * so whoever came first loses against those who come fresh; one of four
+ * processes got all locks. Ours naps for a random 50 to 200 microseconds every
+ * time, so all have the same chance.
+ */
+#include "storage/sqlite_db.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+
+#define APPLICATION_ID 0x54525053  // "TRPS"
+#define LAYOUT         1
+
+#define NAP_MIN      INT64_C(50000)
+#define NAP_SPREAD   UINT64_C(150000)
+#define OPEN_RETRIES 1000  // naps, for a log that others switch on just now
+#define CACHE_KIB    "16384"
+#define NUMBER_SIZE  24
+
+static const char schema[] =
+    "CREATE TABLE mark (id INTEGER PRIMARY KEY CHECK (id = 1),"
+    " folded INTEGER NOT NULL);"
+    "INSERT INTO mark VALUES (1, 0);"
+    // In order of arrival. bytes is NULL when the state was deleted.
+    "CREATE TABLE journal (id INTEGER PRIMARY KEY, key TEXT NOT NULL,"
+    " version INTEGER NOT NULL, bytes BLOB);"
+    "CREATE TABLE state (key TEXT PRIMARY KEY, version INTEGER NOT NULL,"
+    " bytes BLOB NOT NULL) WITHOUT ROWID;"
+    "CREATE TABLE fence (shard INTEGER PRIMARY KEY, epoch INTEGER NOT NULL);"
+    "CREATE TABLE event (key TEXT NOT NULL, number INTEGER NOT NULL,"
+    " bytes BLOB NOT NULL, PRIMARY KEY (key, number)) WITHOUT ROWID;"
+    "CREATE TABLE reminder (key TEXT NOT NULL, name TEXT NOT NULL,"
+    " shard INTEGER NOT NULL, due INTEGER NOT NULL, bytes BLOB NOT NULL,"
+    " PRIMARY KEY (key, name)) WITHOUT ROWID;"
+    "CREATE INDEX reminder_due ON reminder (shard, due, key, name);";
+
+static const char *const sql_texts[] = {
+#define TRI_X(name, text) [TRI_SQL_##name] = (text),
+    TRI_SQL_TABLE(TRI_X)
+#undef TRI_X
+};
+
+void tri_sqlite_nap(tri_world *world, tr_nanos span)
+{
+    _Atomic(uint32_t) never = 0;  // nobody changes it, so only time ends it
+
+    (void)world->ops->park(world, &never, 0, span);
+}
+
+/* ---- what went wrong ---- */
+
+static tr_err err_of(int code, tri_store_fault *fault)
+{
+    *fault = TRI_FAULT_IO;
+    if (code == SQLITE_NOMEM || code == SQLITE_IOERR_NOMEM) {
+        *fault = TRI_FAULT_UNAVAILABLE;
+        return TR_ENOMEM;
+    }
+    switch (code & 0xff) {
+    case SQLITE_IOERR:
+    case SQLITE_FULL:
+    case SQLITE_CANTOPEN:
+        return TR_EIO;
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED:
+    case SQLITE_READONLY:
+    case SQLITE_PERM:
+    case SQLITE_AUTH:
+        *fault = TRI_FAULT_UNAVAILABLE;
+        return TR_ESTORAGE;
+    default:
+        *fault = TRI_FAULT_OPERATION_FAILED;
+        return TR_ESTORAGE;
+    }
+}
+
+/* What a person can do about it; NULL: nothing more to say. */
+static const char *advice_of(int code)
+{
+    switch (code & 0xff) {
+    case SQLITE_CORRUPT:
+        return "the file is damaged; restore a backup, or save what is left "
+               "with: sqlite3 FILE .recover";
+    case SQLITE_NOTADB:
+        return "this is not an SQLite file; choose another name, or restore "
+               "a backup";
+    case SQLITE_BUSY:
+        return "another process keeps the file locked; end it";
+    case SQLITE_CANTOPEN:
+        return "the folder must exist and be writable";
+    case SQLITE_READONLY:
+        return "the file and its folder must be writable";
+    case SQLITE_FULL:
+        return "the disk is full";
+    default:
+        return NULL;
+    }
+}
+
+static void explain(tri_sqlite_fault *why, int code, const char *message)
+{
+    const char *advice = advice_of(code);
+
+    why->err = err_of(code, &why->fault);
+    (void)snprintf(why->text, sizeof(why->text), "%s%s%s", message,
+                   advice == NULL ? "" : ": ", advice == NULL ? "" : advice);
+}
+
+void tri_sqlite_db_why(tri_sqlite_db *db, int code, tri_sqlite_fault *why)
+{
+    int own = sqlite3_extended_errcode(db->handle);
+
+    TRI_CHECK(db->handle != NULL);
+    if (own == SQLITE_OK || own == SQLITE_ROW || own == SQLITE_DONE) {
+        // SQLite is well: it was our part of the work that failed.
+        explain(why, code, sqlite3_errstr(code));
+    } else {
+        explain(why, own, sqlite3_errmsg(db->handle));
+    }
+}
+
+/* ---- statements ---- */
+
+sqlite3_stmt *tri_sqlite_db_prepare(tri_sqlite_db *db, tri_sql which)
+{
+    sqlite3_stmt **statement = &db->statements[which];
+
+    TRI_CHECK(db->handle != NULL);
+    if (*statement == NULL) {
+        (void)sqlite3_prepare_v3(db->handle, sql_texts[which], -1,
+                                 SQLITE_PREPARE_PERSISTENT, statement, NULL);
+    }
+    return *statement;
+}
+
+int tri_sqlite_step(sqlite3_stmt *statement)
+{
+    int code = sqlite3_step(statement);
+    int reset = sqlite3_reset(statement);
+
+    if (code != SQLITE_ROW && code != SQLITE_DONE) {
+        return code;
+    }
+    return reset == SQLITE_OK ? code : reset;
+}
+
+int tri_sqlite_db_run(tri_sqlite_db *db, tri_sql which)
+{
+    sqlite3_stmt *statement = tri_sqlite_db_prepare(db, which);
+
+    if (statement == NULL) {
+        return sqlite3_extended_errcode(db->handle);
+    }
+    int code = tri_sqlite_step(statement);
+    return code == SQLITE_DONE || code == SQLITE_ROW ? SQLITE_OK : code;
+}
+
+int tri_sqlite_number(sqlite3_stmt *statement, uint64_t *out)
+{
+    int code = sqlite3_step(statement);
+
+    if (code == SQLITE_ROW &&
+        sqlite3_column_type(statement, 0) != SQLITE_NULL) {
+        *out = (uint64_t)sqlite3_column_int64(statement, 0);
+    }
+    int reset = sqlite3_reset(statement);
+    if (code != SQLITE_ROW && code != SQLITE_DONE) {
+        return code;
+    }
+    return reset;
+}
+
+/* Binding fails only for a wrong index or for more than a gigabyte. */
+void tri_sqlite_bind(sqlite3_stmt *statement, int at, uint64_t number)
+{
+    TRI_CHECK(number <= TRI_STORE_NUMBER_MAX);
+    TRI_CHECK(sqlite3_bind_int64(statement, at, (sqlite3_int64)number) ==
+              SQLITE_OK);
+}
+
+void tri_sqlite_bind_text(sqlite3_stmt *statement, int at, tri_store_bytes text)
+{
+    // An empty text must be a text, not NULL: rows are compared with it.
+    TRI_CHECK(sqlite3_bind_text(statement, at, text.size == 0 ? "" : text.at,
+                                (int)text.size, SQLITE_STATIC) == SQLITE_OK);
+}
+
+void tri_sqlite_bind_bytes(sqlite3_stmt *statement, int at, const void *bytes,
+                           size_t size)
+{
+    TRI_CHECK(sqlite3_bind_blob(statement, at, size == 0 ? "" : bytes,
+                                (int)size, SQLITE_STATIC) == SQLITE_OK);
+}
+
+tri_store_bytes tri_sqlite_column(sqlite3_stmt *statement, int at)
+{
+    // The order matters: column_bytes converts what column_blob gave.
+    const void *bytes = sqlite3_column_blob(statement, at);
+
+    return (tri_store_bytes){bytes,
+                             (size_t)sqlite3_column_bytes(statement, at)};
+}
+
+/* ---- opening ---- */
+
+static int on_busy(void *arg, int count)
+{
+    tri_sqlite_db *db = arg;
+    tri_world *world = db->file->world;
+    tr_nanos now = world->ops->mono(world);
+
+    if (count == 0) {
+        db->busy_until = now + db->busy_limit;
+    }
+    if (now >= db->busy_until) {
+        return 0;
+    }
+    uint64_t more = world->ops->random(world) % NAP_SPREAD;
+    tri_sqlite_nap(world, NAP_MIN + (tr_nanos)more);
+    return 1;
+}
+
+static int run(tri_sqlite_db *db, const char *sql)
+{
+    return sqlite3_exec(db->handle, sql, NULL, NULL, NULL);
+}
+
+static int ask(tri_sqlite_db *db, const char *sql, uint64_t *out)
+{
+    sqlite3_stmt *statement = NULL;
+    int code = sqlite3_prepare_v2(db->handle, sql, -1, &statement, NULL);
+
+    *out = 0;
+    if (code == SQLITE_OK) {
+        code = tri_sqlite_number(statement, out);
+    }
+    sqlite3_finalize(statement);
+    return code;
+}
+
+/* Switching the log on does not call the busy handler in every case. */
+static int use_log(tri_sqlite_db *db)
+{
+    int code = SQLITE_BUSY;
+
+    for (int i = 0; i < OPEN_RETRIES && (code & 0xff) == SQLITE_BUSY; i++) {
+        if (i > 0) {
+            tri_sqlite_nap(db->file->world, NAP_MIN);
+        }
+        code = run(db, "PRAGMA journal_mode=WAL");
+    }
+    return code;
+}
+
+static int configure(tri_sqlite_db *db)
+{
+    sqlite3_extended_result_codes(db->handle, 1);
+    sqlite3_busy_handler(db->handle, on_busy, db);
+    int code = use_log(db);
+    if (code == SQLITE_OK) {
+        code = run(db, "PRAGMA synchronous=FULL;"
+                       "PRAGMA wal_autocheckpoint=0;"
+                       "PRAGMA temp_store=MEMORY;"
+                       "PRAGMA cache_size=-" CACHE_KIB);
+    }
+    return code;
+}
+
+static int make_tables(tri_sqlite_db *db)
+{
+    char marks[sizeof("PRAGMA application_id=;PRAGMA user_version=;") +
+               2 * NUMBER_SIZE];
+
+    (void)snprintf(marks, sizeof(marks),
+                   "PRAGMA application_id=%d;PRAGMA user_version=%d;",
+                   APPLICATION_ID, LAYOUT);
+    int code = run(db, schema);
+    return code == SQLITE_OK ? run(db, marks) : code;
+}
+
+/* Whose file it is; *why is set if it is not ours, and SQLITE_OK returned. */
+static int inspect(tri_sqlite_db *db, bool *is_new, tri_sqlite_fault *why)
+{
+    uint64_t application = 0, layout = 0, tables = 0;
+    int code = ask(db, "PRAGMA application_id", &application);
+
+    if (code == SQLITE_OK) {
+        code = ask(db, "PRAGMA user_version", &layout);
+    }
+    if (code == SQLITE_OK) {
+        code = ask(db, "SELECT count(*) FROM sqlite_schema", &tables);
+    }
+    if (code != SQLITE_OK) {
+        return code;
+    }
+    *is_new = tables == 0 && application == 0 && layout == 0;
+    if (*is_new || (application == APPLICATION_ID && layout == LAYOUT)) {
+        return SQLITE_OK;
+    }
+    why->err = TR_ESTORAGE;
+    why->fault = TRI_FAULT_OPERATION_FAILED;
+    if (application != APPLICATION_ID) {
+        (void)snprintf(why->text, sizeof(why->text),
+                       "the file belongs to another program; choose another "
+                       "name");
+    } else {
+        (void)snprintf(why->text, sizeof(why->text),
+                       "the file has layout %llu and this Troupe knows %d; "
+                       "use the Troupe that wrote it, or a newer one",
+                       (unsigned long long)layout, LAYOUT);
+    }
+    return SQLITE_OK;
+}
+
+/* Under the writer's lock, so that only one process makes the tables. */
+static int prepare_file(tri_sqlite_db *db, tri_sqlite_fault *why)
+{
+    bool is_new = false;
+    int code = run(db, "BEGIN IMMEDIATE");
+
+    if (code != SQLITE_OK) {
+        return code;
+    }
+    code = inspect(db, &is_new, why);
+    if (code == SQLITE_OK && why->err == TR_OK && is_new) {
+        code = make_tables(db);
+    }
+    return code == SQLITE_OK ? run(db, "COMMIT") : code;
+}
+
+/*
+ * A file that is not ours must not even be switched to our kind of log, so it
+ * is inspected before and, as another process may have made it since, again
+ * under the lock.
+ */
+static int open_checked(tri_sqlite_db *db, tri_sqlite_fault *why)
+{
+    bool is_new = false;
+
+    sqlite3_extended_result_codes(db->handle, 1);
+    sqlite3_busy_handler(db->handle, on_busy, db);
+    int code = inspect(db, &is_new, why);
+    if (code == SQLITE_OK && why->err == TR_OK) {
+        code = configure(db);
+        if (code == SQLITE_OK) {
+            code = prepare_file(db, why);
+        }
+    }
+    return code;
+}
+
+tr_err tri_sqlite_db_open(tri_sqlite_db *db, const tri_sqlite_file *file,
+                          bool create, tri_sqlite_fault *why)
+{
+    int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX;
+
+    TRI_CHECK(db->handle == NULL);
+    memset(db, 0, sizeof(*db));
+    memset(why, 0, sizeof(*why));
+    db->file = file;
+    db->busy_limit = file->busy_limit;
+    int code = sqlite3_open_v2(file->path, &db->handle,
+                               flags | (create ? SQLITE_OPEN_CREATE : 0),
+                               tri_sqlite_vfs_name(file->vfs));
+    if (code == SQLITE_OK) {
+        code = create ? open_checked(db, why) : configure(db);
+    }
+    if (code != SQLITE_OK) {
+        explain(why, code,
+                db->handle == NULL ? sqlite3_errstr(code)
+                                   : sqlite3_errmsg(db->handle));
+    }
+    if (why->err != TR_OK) {
+        tri_sqlite_db_close(db);
+    }
+    return why->err;
+}
+
+void tri_sqlite_db_close(tri_sqlite_db *db)
+{
+    for (size_t i = 0; i < TRI_COUNT_OF(db->statements); i++) {
+        sqlite3_finalize(db->statements[i]);
+        db->statements[i] = NULL;
+    }
+    TRI_CHECK(sqlite3_close(db->handle) == SQLITE_OK);
+    db->handle = NULL;
+}
+
+/* ---- the journal's rows ---- */
+
+static int put_row(tri_journal *journal, sqlite3_stmt *statement)
+{
+    tri_journal_entry *entry = tri_journal_entry_new(
+        tri_sqlite_column(statement, 1), tri_sqlite_column(statement, 3));
+
+    if (entry == NULL || tri_journal_promise(journal, 1) != TR_OK) {
+        tri_journal_entry_free(entry);
+        return SQLITE_NOMEM;
+    }
+    entry->row = (uint64_t)sqlite3_column_int64(statement, 0);
+    entry->version = (uint64_t)sqlite3_column_int64(statement, 2);
+    tri_journal_put(journal, entry);
+    return SQLITE_OK;
+}
+
+static int put_rows(tri_sqlite_db *db, tri_journal *journal, uint64_t known)
+{
+    sqlite3_stmt *statement = tri_sqlite_db_prepare(db, TRI_SQL_JOURNAL_AFTER);
+    int code = SQLITE_OK;
+
+    if (statement == NULL) {
+        return sqlite3_extended_errcode(db->handle);
+    }
+    tri_sqlite_bind(statement, 1, known);
+    while ((code = sqlite3_step(statement)) == SQLITE_ROW) {
+        code = put_row(journal, statement);
+        if (code != SQLITE_OK) {
+            sqlite3_reset(statement);
+            return code;
+        }
+    }
+    int reset = sqlite3_reset(statement);
+    return code == SQLITE_DONE ? reset : code;
+}
+
+int tri_sqlite_db_sync(tri_sqlite_db *db, tri_journal *journal,
+                       uint64_t *folded, uint64_t *last)
+{
+    sqlite3_stmt *statement = tri_sqlite_db_prepare(db, TRI_SQL_MARKS);
+
+    *folded = 0;
+    *last = 0;
+    if (statement == NULL) {
+        return sqlite3_extended_errcode(db->handle);
+    }
+    int code = sqlite3_step(statement);
+    if (code == SQLITE_ROW) {
+        *folded = (uint64_t)sqlite3_column_int64(statement, 0);
+        *last = (uint64_t)sqlite3_column_int64(statement, 1);
+    }
+    int reset = sqlite3_reset(statement);
+    if (code != SQLITE_ROW) {
+        return code == SQLITE_DONE ? SQLITE_CORRUPT : code;
+    }
+    uint64_t known = TRI_MAX(tri_journal_known(journal), *folded);
+    if (reset != SQLITE_OK || *last <= known) {
+        return reset;
+    }
+    code = put_rows(db, journal, known);
+    if (code == SQLITE_OK) {
+        tri_journal_set_known(journal, *last);
+    }
+    return code;
+}

@@ -1,0 +1,123 @@
+/*
+ * sqlite_db.h - one connection to a store's file, and what went wrong with it.
+ *
+ * Threads: a connection has one user at a time.
+ */
+#ifndef TRI_STORAGE_SQLITE_DB_H
+#define TRI_STORAGE_SQLITE_DB_H
+
+#include <sqlite3.h>
+
+#include "base/world.h"
+#include "storage/sqlite_journal.h"
+#include "storage/storage.h"
+#include "storage/vfs_sqlite.h"
+
+/* Every statement there is: name, text. Prepared when first used. */
+#define TRI_SQL_TABLE(X)                                                       \
+    X(BEGIN_READ, "BEGIN")                                                     \
+    X(BEGIN_WRITE, "BEGIN IMMEDIATE")                                          \
+    X(COMMIT, "COMMIT")                                                        \
+    X(ROLLBACK, "ROLLBACK")                                                    \
+    X(CHANGES, "PRAGMA data_version")                                          \
+    X(MARKS, "SELECT folded, (SELECT max(id) FROM journal) FROM mark")         \
+    X(SET_FOLDED, "UPDATE mark SET folded = ?1")                               \
+    X(SETTLE, "UPDATE mark SET folded = folded")                               \
+    X(JOURNAL_ADD, "INSERT INTO journal VALUES (?1, ?2, ?3, ?4)")              \
+    X(JOURNAL_AFTER, "SELECT id, key, version, bytes FROM journal"             \
+                     " WHERE id > ?1 ORDER BY id")                             \
+    X(JOURNAL_FIRST, "SELECT min(id) FROM journal")                            \
+    X(JOURNAL_TRIM, "DELETE FROM journal WHERE id <= ?1")                      \
+    X(STATE_VERSION, "SELECT version FROM state WHERE key = ?1")               \
+    X(STATE_GET, "SELECT version, bytes FROM state WHERE key = ?1")            \
+    X(STATE_PUT, "INSERT INTO state VALUES (?1, ?2, ?3)"                       \
+                 " ON CONFLICT (key) DO UPDATE SET version = ?2, bytes = ?3")  \
+    X(STATE_DELETE, "DELETE FROM state WHERE key = ?1")                        \
+    X(FENCE_GET, "SELECT epoch FROM fence WHERE shard = ?1")                   \
+    X(FENCE_PUT, "INSERT OR REPLACE INTO fence VALUES (?1, ?2)")               \
+    X(EVENT_LAST, "SELECT max(number) FROM event WHERE key = ?1")              \
+    X(EVENT_ADD, "INSERT INTO event VALUES (?1, ?2, ?3)")                      \
+    X(EVENT_READ, "SELECT number, bytes FROM event"                            \
+                  " WHERE key = ?1 AND number >= ?2 ORDER BY number LIMIT ?3") \
+    X(EVENT_TRIM, "DELETE FROM event WHERE key = ?1 AND number <= ?2")         \
+    X(REMIND, "INSERT OR REPLACE INTO reminder VALUES (?1, ?2, ?3, ?4, ?5)")   \
+    X(FORGET, "DELETE FROM reminder WHERE key = ?1 AND name = ?2")             \
+    X(REMINDERS, "SELECT due, key, name, bytes FROM reminder"                  \
+                 " WHERE shard = ?1 AND due <= ?2"                             \
+                 " AND (due, key, name) > (?3, ?4, ?5)"                        \
+                 " ORDER BY due, key, name LIMIT ?6")
+
+typedef enum tri_sql {
+#define TRI_X(name, text) TRI_SQL_##name,
+    TRI_SQL_TABLE(TRI_X)
+#undef TRI_X
+        TRI_SQL_COUNT,
+} tri_sql;
+
+/* What all connections of a store have in common. */
+typedef struct tri_sqlite_file {
+    tri_world *world;
+    tri_sqlite_vfs *vfs;
+    char *path;
+    tr_nanos busy_limit;  // how long another process may keep us waiting
+} tri_sqlite_file;
+
+typedef struct tri_sqlite_db {
+    const tri_sqlite_file *file;
+    sqlite3 *handle;  // NULL: not open
+    sqlite3_stmt *statements[TRI_SQL_COUNT];
+    tr_nanos busy_limit, busy_until;
+} tri_sqlite_db;
+
+/* Why something failed, as an answer says it. */
+typedef struct tri_sqlite_fault {
+    tr_err err;
+    tri_store_fault fault;
+    char text[TRI_STORE_TEXT_SIZE];
+} tri_sqlite_fault;
+
+/*
+ * Opens the file; if `create`, makes it, and checks that it is ours. The text
+ * of *why says what a person can do. On failure the db is closed.
+ * Errors: TR_ESTORAGE, TR_EIO, TR_ENOMEM.
+ */
+TR_NODISCARD tr_err tri_sqlite_db_open(tri_sqlite_db *db,
+                                       const tri_sqlite_file *file, bool create,
+                                       tri_sqlite_fault *why);
+/* Closing what is closed does nothing. */
+void tri_sqlite_db_close(tri_sqlite_db *db);
+
+/* The statement, ready to be bound; NULL: it failed. */
+sqlite3_stmt *tri_sqlite_db_prepare(tri_sqlite_db *db, tri_sql which);
+/* Steps to the end and resets. An SQLite code; a row is SQLITE_ROW. */
+int tri_sqlite_step(sqlite3_stmt *statement);
+/* Prepares and steps one without parameters. */
+int tri_sqlite_db_run(tri_sqlite_db *db, tri_sql which);
+/* The first column of the first row; *out stays if it is NULL or missing. */
+int tri_sqlite_number(sqlite3_stmt *statement, uint64_t *out);
+
+void tri_sqlite_bind(sqlite3_stmt *statement, int at, uint64_t number);
+/* Both borrow until the statement is stepped. */
+void tri_sqlite_bind_text(sqlite3_stmt *statement, int at,
+                          tri_store_bytes text);
+void tri_sqlite_bind_bytes(sqlite3_stmt *statement, int at, const void *bytes,
+                           size_t size);
+
+/* A text or bytes; borrowed until the statement is stepped or reset. */
+tri_store_bytes tri_sqlite_column(sqlite3_stmt *statement, int at);
+
+/* Why `code` was returned; the connection may know it more closely. */
+void tri_sqlite_db_why(tri_sqlite_db *db, int code, tri_sqlite_fault *why);
+
+/*
+ * In a transaction: learns how far the journal is folded in this snapshot and
+ * puts the rows that `journal` does not know. *last is the journal's newest
+ * row. Returns an SQLite code.
+ */
+int tri_sqlite_db_sync(tri_sqlite_db *db, tri_journal *journal,
+                       uint64_t *folded, uint64_t *last);
+
+/* Waits, as nobody else has a reason to wake us. */
+void tri_sqlite_nap(tri_world *world, tr_nanos span);
+
+#endif

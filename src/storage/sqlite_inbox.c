@@ -1,0 +1,112 @@
+/*
+ * sqlite_inbox.c - a list, a lock and a word to wait on.
+ *
+ * Invariant: `asleep` is set only under the lock, when there is nothing to
+ * take, after the word was read. Whoever then adds something clears it, moves
+ * the word and wakes: a taker that has not parked yet finds the word changed.
+ */
+#include "storage/sqlite_inbox.h"
+
+#include <string.h>
+
+#include "base/check.h"
+
+void tri_inbox_init(tri_inbox *inbox, tri_world *world)
+{
+    memset(inbox, 0, sizeof(*inbox));
+    inbox->world = world;
+    tri_lock_init(&inbox->lock);
+    tri_list_init(&inbox->ops);
+}
+
+/* Ends what began with the lock taken. */
+static void drop_and_wake(tri_inbox *inbox)
+{
+    bool was_asleep = inbox->asleep;
+
+    inbox->asleep = false;
+    tri_lock_drop(&inbox->lock);
+    if (was_asleep) {
+        // Release: pairs with the acquire of the world's park.
+        atomic_fetch_add_explicit(&inbox->word, 1, memory_order_release);
+        inbox->world->ops->wake(inbox->world, &inbox->word, 1);
+    }
+}
+
+void tri_inbox_push(tri_inbox *inbox, tri_list *ops)
+{
+    tri_link *link;
+
+    if (tri_list_is_empty(ops)) {
+        return;
+    }
+    tri_lock_take(&inbox->lock);
+    TRI_CHECK(!inbox->closed);
+    while ((link = tri_list_pop_front(ops)) != NULL) {
+        tri_list_push_back(&inbox->ops, link);
+    }
+    drop_and_wake(inbox);
+}
+
+void tri_inbox_nudge(tri_inbox *inbox)
+{
+    tri_lock_take(&inbox->lock);
+    inbox->nudged = true;
+    drop_and_wake(inbox);
+}
+
+void tri_inbox_close(tri_inbox *inbox)
+{
+    tri_lock_take(&inbox->lock);
+    inbox->closed = true;
+    drop_and_wake(inbox);
+}
+
+/* Under the lock: takes what is there. True: there is a reason to return. */
+static bool take_some(tri_inbox *inbox, tri_list *out, uint32_t max,
+                      uint32_t *count)
+{
+    bool ready = inbox->nudged || inbox->closed;
+
+    inbox->nudged = false;
+    while (*count < max) {
+        tri_link *link = tri_list_pop_front(&inbox->ops);
+        if (link == NULL) {
+            break;
+        }
+        tri_list_push_back(out, link);
+        (*count)++;
+    }
+    return ready || *count > 0;
+}
+
+uint32_t tri_inbox_take(tri_inbox *inbox, tri_list *out, uint32_t max,
+                        tr_nanos timeout)
+{
+    uint32_t count = 0;
+
+    for (;;) {
+        tri_lock_take(&inbox->lock);
+        bool ready = take_some(inbox, out, max, &count) || timeout == 0;
+        inbox->asleep = !ready;
+        // Relaxed: the lock orders it; see the invariant.
+        uint32_t seen =
+            atomic_load_explicit(&inbox->word, memory_order_relaxed);
+        tri_lock_drop(&inbox->lock);
+        if (ready) {
+            return count;
+        }
+        if (!inbox->world->ops->park(inbox->world, &inbox->word, seen,
+                                     timeout)) {
+            timeout = 0;  // looks once more, as something may have come
+        }
+    }
+}
+
+bool tri_inbox_is_closed(tri_inbox *inbox)
+{
+    tri_lock_take(&inbox->lock);
+    bool closed = inbox->closed;
+    tri_lock_drop(&inbox->lock);
+    return closed;
+}

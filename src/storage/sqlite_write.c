@@ -1,0 +1,598 @@
+/*
+ * sqlite_write.c - the writer: one transaction for all that wait.
+ *
+ * A batch is everything in the inbox. Each operation is checked against the
+ * fence and the version inside the transaction, states are appended to the
+ * journal, the rest goes to its table, and one commit makes all of it durable.
+ * Only then are the states put into the index in memory, and only then does a
+ * caller hear of it.
+ *
+ * Invariant: between transactions the index, the fences in memory and the
+ * file agree; a transaction that fails changes neither of the first two.
+ *
+ * A commit that fails leaves its frames in the log, where a restart would
+ * find them, so its outcome is unknown. The next commit overwrites them: it
+ * is made at once (settle), so that whoever loads after an unknown answer
+ * learns what stays true.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "storage/storage_sqlite.h"
+
+#define SHARED_SPAN TR_SECONDS(1)
+#define SHARED_NAP  INT64_C(150000)  // longer than most naps of on_busy
+#define GATE_WAIT   TR_MS(100)
+
+/* ---- transactions ---- */
+
+static void forget_fences(tri_sqlite_writer *writer)
+{
+    memset(writer->fences, 0, writer->fence_top * sizeof(*writer->fences));
+    writer->fence_top = 0;
+}
+
+static void wait_for_gate(tri_sqlite_store *store)
+{
+    tri_world *world = store->file.world;
+
+    // Acquire: pairs with open_gate; nothing is shared but the word itself.
+    while (atomic_load_explicit(&store->gate, memory_order_acquire) != 0) {
+        (void)world->ops->park(world, &store->gate, 1, GATE_WAIT);
+    }
+}
+
+/* Learns what other processes did since our last transaction. */
+static int look_around(tri_sqlite_store *store)
+{
+    tri_sqlite_writer *writer = &store->writer;
+    tri_world *world = store->file.world;
+    sqlite3_stmt *statement =
+        tri_sqlite_db_prepare(&writer->db, TRI_SQL_CHANGES);
+    uint64_t changes = 0;
+
+    if (statement == NULL) {
+        return sqlite3_extended_errcode(writer->db.handle);
+    }
+    int code = tri_sqlite_number(statement, &changes);
+    if (code != SQLITE_OK) {
+        return code;
+    }
+    if (changes != writer->changes) {
+        if (writer->changes != 0) {
+            writer->shared_until = world->ops->mono(world) + SHARED_SPAN;
+        }
+        writer->changes = changes;
+        forget_fences(writer);
+    }
+    return tri_sqlite_db_sync(&writer->db, &store->journal, &writer->folded,
+                              &writer->last);
+}
+
+static int on_commit(void *arg, sqlite3 *handle, const char *name, int pages)
+{
+    tri_sqlite_store *store = arg;
+    tri_sqlite_writer *writer = &store->writer;
+    uint32_t now = (uint32_t)pages;
+
+    (void)handle;
+    (void)name;
+    if (now < writer->log_pages) {
+        // The log began anew.
+        writer->checkpoint_at = store->limits.checkpoint_pages;
+    }
+    writer->log_pages = now;
+    if (now >= writer->checkpoint_at) {
+        writer->checkpoint_at = now + store->limits.checkpoint_pages;
+        tri_inbox_nudge(&store->checkpointer.inbox);
+    }
+    return SQLITE_OK;
+}
+
+/* Opens the connection again if a failure has closed it. */
+static tr_err ensure_open(tri_sqlite_store *store, tri_sqlite_fault *why)
+{
+    tri_sqlite_writer *writer = &store->writer;
+
+    if (writer->db.handle == NULL) {
+        TR_TRY(tri_sqlite_db_open(&writer->db, &store->file, true, why));
+        writer->changes = 0;
+        forget_fences(writer);
+    }
+    (void)sqlite3_wal_hook(writer->db.handle, on_commit, store);
+    return TR_OK;
+}
+
+int tri_sqlite_write_begin(tri_sqlite_store *store)
+{
+    tri_sqlite_db *db = &store->writer.db;
+
+    TRI_CHECK(db->handle != NULL);
+    wait_for_gate(store);
+    int code = tri_sqlite_db_run(db, TRI_SQL_BEGIN_WRITE);
+    if (code == SQLITE_OK) {
+        code = look_around(store);
+    }
+    return code;
+}
+
+void tri_sqlite_write_cancel(tri_sqlite_store *store)
+{
+    tri_sqlite_db *db = &store->writer.db;
+
+    // After a failed read or write SQLite's view of the file, and our locks
+    // on it, are not worth saving: a new connection begins from nothing.
+    if (db->handle != NULL && !sqlite3_get_autocommit(db->handle)) {
+        (void)tri_sqlite_db_run(db, TRI_SQL_ROLLBACK);
+    }
+    tri_sqlite_db_close(db);
+    forget_fences(&store->writer);
+}
+
+/* ---- one operation; each returns an SQLite code ---- */
+
+static int fence_of(tri_sqlite_writer *writer, uint32_t shard, uint64_t *fence)
+{
+    *fence = 0;
+    if (writer->fences[shard] > 0) {
+        *fence = writer->fences[shard] - 1;
+        return SQLITE_OK;
+    }
+    sqlite3_stmt *statement =
+        tri_sqlite_db_prepare(&writer->db, TRI_SQL_FENCE_GET);
+    if (statement == NULL) {
+        return SQLITE_ERROR;
+    }
+    tri_sqlite_bind(statement, 1, shard);
+    int code = tri_sqlite_number(statement, fence);
+    if (code == SQLITE_OK) {
+        writer->fences[shard] = *fence + 1;
+        writer->fence_top = (uint32_t)TRI_MAX(writer->fence_top, shard + 1);
+    }
+    return code;
+}
+
+static int raise_fence(tri_sqlite_writer *writer, const tri_store_op *op)
+{
+    sqlite3_stmt *statement =
+        tri_sqlite_db_prepare(&writer->db, TRI_SQL_FENCE_PUT);
+
+    if (statement == NULL) {
+        return SQLITE_ERROR;
+    }
+    tri_sqlite_bind(statement, 1, op->shard);
+    tri_sqlite_bind(statement, 2, op->epoch);
+    writer->fences[op->shard] = op->epoch + 1;
+    return tri_sqlite_step(statement);
+}
+
+/* The stored version: of this batch, of the journal, of the table by key. */
+static int version_of(tri_sqlite_store *store, const tri_store_op *op,
+                      uint64_t *version)
+{
+    tri_sqlite_writer *writer = &store->writer;
+    const tri_journal_entry *entry =
+        tri_map_get_bytes(&writer->batch_keys, op->key.at, op->key.size);
+
+    *version = 0;
+    if (entry != NULL) {
+        *version = entry->version;
+        return SQLITE_OK;
+    }
+    if (tri_journal_version(&store->journal, op->key, writer->folded,
+                            version)) {
+        return SQLITE_OK;
+    }
+    sqlite3_stmt *statement =
+        tri_sqlite_db_prepare(&writer->db, TRI_SQL_STATE_VERSION);
+    if (statement == NULL) {
+        return SQLITE_ERROR;
+    }
+    tri_sqlite_bind_text(statement, 1, op->key);
+    return tri_sqlite_number(statement, version);
+}
+
+/* Keeps the entry for the index, instead of an older one of this batch. */
+static bool note_entry(tri_sqlite_writer *writer, tri_journal_entry *entry)
+{
+    tri_map *keys = &writer->batch_keys;
+
+    if (tri_map_reserve(keys, tri_map_count(keys) + 1) != TR_OK) {
+        return false;
+    }
+    tri_journal_entry *old =
+        tri_map_remove_bytes(keys, entry->key, entry->key_size);
+    if (old != NULL) {
+        tri_list_remove(&old->link);
+        tri_journal_entry_free(old);
+    }
+    TRI_CHECK(tri_map_put_bytes(keys, entry->key, entry->key_size, entry) ==
+              TR_OK);
+    tri_list_push_back(&writer->batch_rows, &entry->link);
+    return true;
+}
+
+static int add_row(tri_sqlite_writer *writer, const tri_store_op *op,
+                   uint64_t version)
+{
+    sqlite3_stmt *statement =
+        tri_sqlite_db_prepare(&writer->db, TRI_SQL_JOURNAL_ADD);
+
+    if (statement == NULL) {
+        return SQLITE_ERROR;
+    }
+    tri_sqlite_bind(statement, 1, writer->last);
+    tri_sqlite_bind_text(statement, 2, op->key);
+    tri_sqlite_bind(statement, 3, version);
+    if (version == 0) {
+        (void)sqlite3_bind_null(statement, 4);
+    } else {
+        tri_sqlite_bind_bytes(statement, 4, op->bytes.at, op->bytes.size);
+    }
+    return tri_sqlite_step(statement);
+}
+
+/* Appends a row to the journal; version 0: the state is deleted. */
+static int journal(tri_sqlite_store *store, tri_store_op *op, uint64_t version)
+{
+    tri_sqlite_writer *writer = &store->writer;
+    tri_store_bytes none = {NULL, 0};
+    tri_journal_entry *entry =
+        tri_journal_entry_new(op->key, version == 0 ? none : op->bytes);
+
+    if (entry == NULL || !note_entry(writer, entry)) {
+        tri_journal_entry_free(entry);
+        tri_store_fail(op, TR_ENOMEM, TRI_FAULT_UNAVAILABLE, "out of memory");
+        return SQLITE_OK;
+    }
+    writer->last++;
+    entry->row = writer->last;
+    entry->version = version;
+    op->version = version;
+    op->found = true;
+    return add_row(writer, op, version);
+}
+
+static int save(tri_sqlite_store *store, tri_store_op *op)
+{
+    uint64_t stored;
+    int code = version_of(store, op, &stored);
+
+    if (code != SQLITE_OK || !tri_store_matches(op, stored)) {
+        return code;
+    }
+    return journal(store, op, stored + 1);
+}
+
+static int delete_state(tri_sqlite_store *store, tri_store_op *op)
+{
+    uint64_t stored;
+    int code = version_of(store, op, &stored);
+
+    if (code != SQLITE_OK || !tri_store_matches(op, stored) || stored == 0) {
+        return code;
+    }
+    return journal(store, op, 0);
+}
+
+static int last_event(tri_sqlite_writer *writer, const tri_store_op *op,
+                      uint64_t *last)
+{
+    sqlite3_stmt *statement =
+        tri_sqlite_db_prepare(&writer->db, TRI_SQL_EVENT_LAST);
+
+    *last = 0;
+    if (statement == NULL) {
+        return SQLITE_ERROR;
+    }
+    tri_sqlite_bind_text(statement, 1, op->key);
+    return tri_sqlite_number(statement, last);
+}
+
+static int append(tri_sqlite_writer *writer, tri_store_op *op)
+{
+    uint64_t last;
+    int code = last_event(writer, op, &last);
+
+    if (code != SQLITE_OK || !tri_store_matches(op, last)) {
+        return code;
+    }
+    sqlite3_stmt *statement =
+        tri_sqlite_db_prepare(&writer->db, TRI_SQL_EVENT_ADD);
+    if (statement == NULL) {
+        return SQLITE_ERROR;
+    }
+    code = SQLITE_DONE;
+    for (uint32_t i = 0; i < op->event_count && code == SQLITE_DONE; i++) {
+        tri_sqlite_bind_text(statement, 1, op->key);
+        tri_sqlite_bind(statement, 2, ++last);
+        tri_sqlite_bind_bytes(statement, 3, op->events[i].at,
+                              op->events[i].size);
+        code = tri_sqlite_step(statement);
+    }
+    op->version = last;
+    op->found = last > 0;
+    return code;
+}
+
+/* The last event stays: its number says where the next append goes. */
+static int trim(tri_sqlite_writer *writer, tri_store_op *op)
+{
+    uint64_t last;
+    int code = last_event(writer, op, &last);
+
+    if (code != SQLITE_OK || last == 0) {
+        return code;
+    }
+    sqlite3_stmt *statement =
+        tri_sqlite_db_prepare(&writer->db, TRI_SQL_EVENT_TRIM);
+    if (statement == NULL) {
+        return SQLITE_ERROR;
+    }
+    tri_sqlite_bind_text(statement, 1, op->key);
+    tri_sqlite_bind(statement, 2, TRI_MIN(op->number, last - 1));
+    op->version = last;
+    op->found = true;
+    return tri_sqlite_step(statement);
+}
+
+static int remind(tri_sqlite_writer *writer, tri_store_op *op)
+{
+    sqlite3_stmt *statement =
+        tri_sqlite_db_prepare(&writer->db, TRI_SQL_REMIND);
+
+    if (statement == NULL) {
+        return SQLITE_ERROR;
+    }
+    tri_sqlite_bind_text(statement, 1, op->key);
+    tri_sqlite_bind_text(statement, 2, op->name);
+    tri_sqlite_bind(statement, 3, op->shard);
+    tri_sqlite_bind(statement, 4, op->number);
+    tri_sqlite_bind_bytes(statement, 5, op->bytes.at, op->bytes.size);
+    op->found = true;
+    return tri_sqlite_step(statement);
+}
+
+static int forget(tri_sqlite_writer *writer, tri_store_op *op)
+{
+    sqlite3_stmt *statement =
+        tri_sqlite_db_prepare(&writer->db, TRI_SQL_FORGET);
+
+    if (statement == NULL) {
+        return SQLITE_ERROR;
+    }
+    tri_sqlite_bind_text(statement, 1, op->key);
+    tri_sqlite_bind_text(statement, 2, op->name);
+    int code = tri_sqlite_step(statement);
+    op->found = sqlite3_changes(writer->db.handle) > 0;
+    return code;
+}
+
+static int carry_out(tri_sqlite_store *store, tri_store_op *op)
+{
+    tri_sqlite_writer *writer = &store->writer;
+
+    switch (op->call) {
+    case TR_STORE_SAVE:
+        return save(store, op);
+    case TR_STORE_DELETE:
+        return delete_state(store, op);
+    case TR_STORE_APPEND:
+        return append(writer, op);
+    case TR_STORE_TRIM:
+        return trim(writer, op);
+    case TR_STORE_REMIND:
+        return remind(writer, op);
+    case TR_STORE_FORGET:
+        return forget(writer, op);
+    default:
+        TRI_CHECK(op->call == TR_STORE_FENCE);
+        op->version = op->epoch;
+        return SQLITE_OK;
+    }
+}
+
+static int write_one(tri_sqlite_store *store, tri_store_op *op)
+{
+    uint64_t fence;
+    int code = fence_of(&store->writer, op->shard, &fence);
+
+    if (code != SQLITE_OK || !tri_store_passes(op, fence)) {
+        return code;
+    }
+    code = carry_out(store, op);
+    if (code != SQLITE_OK && code != SQLITE_DONE) {
+        return code;
+    }
+    if (op->err == TR_OK && op->epoch > fence) {
+        code = raise_fence(&store->writer, op);
+    }
+    return code == SQLITE_DONE ? SQLITE_OK : code;
+}
+
+/* ---- a batch ---- */
+
+/* Puts the committed rows into the index, or forgets them. */
+static void end_rows(tri_sqlite_store *store, bool committed)
+{
+    tri_sqlite_writer *writer = &store->writer;
+    tri_link *link;
+
+    while ((link = tri_list_pop_front(&writer->batch_rows)) != NULL) {
+        tri_journal_entry *entry =
+            tri_container_of(link, tri_journal_entry, link);
+        TRI_CHECK(tri_map_remove_bytes(&writer->batch_keys, entry->key,
+                                       entry->key_size) == entry);
+        if (committed) {
+            TRI_CHECK(writer->promised > 0);
+            writer->promised--;
+            tri_journal_put(&store->journal, entry);
+        } else {
+            tri_journal_entry_free(entry);
+        }
+    }
+    if (committed) {
+        tri_journal_set_known(&store->journal, writer->last);
+    }
+    tri_journal_unpromise(&store->journal, writer->promised);
+    writer->promised = 0;
+}
+
+static void fail_all(tri_list *batch, const tri_sqlite_fault *why, bool unknown)
+{
+    TRI_LIST_EACH(link, batch)
+    {
+        tri_store_op *op = tri_container_of(link, tri_store_op, link);
+        // What was refused was not written, whatever became of the others.
+        bool is_unknown = unknown && op->err == TR_OK;
+        tri_store_fail(op, is_unknown ? TR_EUNKNOWN : why->err, why->fault,
+                       "%s", why->text);
+    }
+}
+
+/* See the file's comment. If it fails as well, the disk is gone for now. */
+static void settle(tri_sqlite_store *store)
+{
+    tri_sqlite_fault why;
+
+    tri_sqlite_write_cancel(store);
+    if (ensure_open(store, &why) != TR_OK) {
+        return;
+    }
+    int code = tri_sqlite_write_begin(store);
+    if (code == SQLITE_OK) {
+        code = tri_sqlite_db_run(&store->writer.db, TRI_SQL_SETTLE);
+    }
+    if (code == SQLITE_OK) {
+        code = tri_sqlite_db_run(&store->writer.db, TRI_SQL_COMMIT);
+    }
+    if (code != SQLITE_OK) {
+        tri_sqlite_write_cancel(store);
+    }
+}
+
+static int write_all(tri_sqlite_store *store, tri_list *batch)
+{
+    int code = tri_sqlite_write_begin(store);
+
+    if (code != SQLITE_OK) {
+        return code;
+    }
+    TRI_LIST_EACH(link, batch)
+    {
+        code = write_one(store, tri_container_of(link, tri_store_op, link));
+        if (code != SQLITE_OK) {
+            return code;
+        }
+    }
+    return SQLITE_OK;
+}
+
+static void write_batch(tri_sqlite_store *store, tri_list *batch,
+                        uint32_t count)
+{
+    tri_sqlite_writer *writer = &store->writer;
+    tri_sqlite_fault why = {.err = TR_ENOMEM,
+                            .fault = TRI_FAULT_UNAVAILABLE,
+                            .text = "out of memory"};
+
+    if (tri_journal_promise(&store->journal, count) != TR_OK) {
+        fail_all(batch, &why, false);
+        return;
+    }
+    writer->promised = count;
+    if (ensure_open(store, &why) != TR_OK) {
+        end_rows(store, false);
+        fail_all(batch, &why, false);
+        return;
+    }
+    int code = write_all(store, batch);
+    if (code != SQLITE_OK) {
+        tri_sqlite_db_why(&writer->db, code, &why);
+        end_rows(store, false);
+        fail_all(batch, &why, false);
+        tri_sqlite_write_cancel(store);
+        return;
+    }
+    code = tri_sqlite_db_run(&writer->db, TRI_SQL_COMMIT);
+    if (code != SQLITE_OK) {
+        tri_sqlite_db_why(&writer->db, code, &why);
+        end_rows(store, false);
+        fail_all(batch, &why, true);
+        settle(store);
+        return;
+    }
+    end_rows(store, true);
+}
+
+static void answer_all(tri_list *batch)
+{
+    tri_link *link;
+
+    while ((link = tri_list_pop_front(batch)) != NULL) {
+        tri_store_done(tri_container_of(link, tri_store_op, link));
+    }
+}
+
+/* Lets other processes have the lock, too, if there are any. */
+static void make_way(tri_sqlite_store *store)
+{
+    tri_world *world = store->file.world;
+
+    if (store->writer.shared_until != 0) {
+        if (world->ops->mono(world) < store->writer.shared_until) {
+            tri_sqlite_nap(world, SHARED_NAP);
+        } else {
+            store->writer.shared_until = 0;
+        }
+    }
+}
+
+/* How long to wait for operations. */
+static tr_nanos patience(tri_sqlite_store *store)
+{
+    if (tri_sqlite_fold_is_due(store, true)) {
+        return 0;
+    }
+    bool is_folded = tri_journal_known(&store->journal) <= store->writer.folded;
+    return is_folded && !store->writer.fold.trimming ? TR_FOREVER
+                                                     : store->limits.idle;
+}
+
+/* One round; false: the store is closed and everything was answered. */
+static bool write_round(tri_sqlite_store *store)
+{
+    tri_sqlite_fault why;
+    tri_list batch;
+    tr_nanos wait = patience(store);
+
+    tri_list_init(&batch);
+    uint32_t count =
+        tri_inbox_take(&store->writer.inbox, &batch, store->limits.batch, wait);
+    if (count > 0) {
+        write_batch(store, &batch, count);
+        answer_all(&batch);
+        make_way(store);
+    } else if (tri_inbox_is_closed(&store->writer.inbox)) {
+        return false;
+    }
+    // A wait that ended with nothing was long enough to call it idle.
+    bool is_idle = count == 0 && wait != TR_FOREVER;
+    if ((is_idle || tri_sqlite_fold_is_due(store, false)) &&
+        ensure_open(store, &why) == TR_OK) {
+        tri_sqlite_fold_step(store,
+                             (uint32_t)TRI_MAX(store->limits.slice, count * 2));
+    }
+    return true;
+}
+
+void tri_sqlite_write_loop(void *arg)
+{
+    tri_sqlite_store *store = arg;
+
+    while (write_round(store)) {
+    }
+    tri_sqlite_fold_cancel(store);
+    tri_sqlite_db_close(&store->writer.db);
+}

@@ -1,0 +1,243 @@
+/*
+ * storage_sqlite.c - the store in an SQLite file: opening, handing out,
+ * closing. See storage_sqlite.h for its parts.
+ */
+#include "storage/storage_sqlite.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/options.h"
+
+#if defined(TRI_TORTURE)
+#define BATCH            3
+#define FOLD_ROWS        5
+#define FOLD_SIZE        UINT64_C(4096)
+#define SLICE            2
+#define CHECKPOINT_PAGES 4
+#define LOG_PAGES        16
+#else
+#define BATCH            4096
+#define FOLD_ROWS        32768
+#define FOLD_SIZE        (UINT64_C(16) << 20)
+#define SLICE            512
+#define CHECKPOINT_PAGES 4096
+#define LOG_PAGES        16384
+#endif
+#define IDLE TR_SECONDS(1)
+#define BUSY TR_SECONDS(10)
+
+static tri_sqlite_store *store_of(tr_storage *storage)
+{
+    return tri_container_of(storage, tri_sqlite_store, base);
+}
+
+static bool is_read(const tri_store_op *op)
+{
+    return op->call == TR_STORE_LOAD || op->call == TR_STORE_READ ||
+           op->call == TR_STORE_REMINDERS;
+}
+
+static void sqlite_submit(tr_storage *storage, tri_list *ops)
+{
+    tri_sqlite_store *store = store_of(storage);
+    tri_list reads;
+
+    tri_list_init(&reads);
+    TRI_LIST_EACH_SAFE(link, ops)
+    {
+        if (is_read(tri_container_of(link, tri_store_op, link))) {
+            tri_list_remove(link);
+            tri_list_push_back(&reads, link);
+        }
+    }
+    tri_inbox_push(&store->reader.inbox, &reads);
+    tri_inbox_push(&store->writer.inbox, ops);
+}
+
+/* Ends a store at any stage of its making; a missing thread is NULL. */
+static void dismantle(tri_sqlite_store *store)
+{
+    tri_world *world = store->file.world;
+    tri_inbox *inboxes[] = {&store->writer.inbox, &store->reader.inbox,
+                            &store->checkpointer.inbox};
+    tri_thread *threads[] = {store->writer.thread, store->reader.thread,
+                             store->checkpointer.thread};
+
+    // One after the other: the writer nudges the other two to its end.
+    for (size_t i = 0; i < TRI_COUNT_OF(threads); i++) {
+        tri_inbox_close(inboxes[i]);
+        if (threads[i] != NULL) {
+            world->ops->thread_join(world, threads[i]);
+        }
+        TRI_CHECK(tri_list_is_empty(&inboxes[i]->ops));
+    }
+    tri_sqlite_db_close(&store->writer.db);
+    tri_journal_fini(&store->journal);
+    tri_map_fini(&store->writer.batch_keys);
+    tri_sqlite_vfs_close(store->file.vfs);
+    free(store->writer.fences);
+    free(store->file.path);
+    free(store);
+}
+
+static void sqlite_close(tr_storage *storage)
+{
+    dismantle(store_of(storage));
+}
+
+static tri_sqlite_limits limits_of(const tri_sqlite_limits *given)
+{
+    tri_sqlite_limits limits = {0};
+
+    if (given != NULL) {
+        limits = *given;
+    }
+#define DEFAULT(field, value)                                                  \
+    if (limits.field == 0) {                                                   \
+        limits.field = (value);                                                \
+    }
+    DEFAULT(batch, BATCH)
+    DEFAULT(fold_rows, FOLD_ROWS)
+    DEFAULT(fold_size, FOLD_SIZE)
+    DEFAULT(slice, SLICE)
+    DEFAULT(checkpoint_pages, CHECKPOINT_PAGES)
+    DEFAULT(log_pages, LOG_PAGES)
+    DEFAULT(idle, IDLE)
+    DEFAULT(busy, BUSY)
+#undef DEFAULT
+    return limits;
+}
+
+/* Without a file yet; NULL: no memory. */
+static tri_sqlite_store *store_new(tri_world *world, const char *path,
+                                   const tri_sqlite_limits *limits)
+{
+    static const tri_storage_ops ops = {
+        .name = "sqlite",
+        .submit = sqlite_submit,
+        .close = sqlite_close,
+    };
+    tri_sqlite_store *store = calloc(1, sizeof(*store));
+
+    if (store == NULL) {
+        return NULL;
+    }
+    tri_storage_init(&store->base, &ops);
+    store->limits = limits_of(limits);
+    store->file.world = world;
+    store->file.busy_limit = store->limits.busy;
+    store->writer.checkpoint_at = store->limits.checkpoint_pages;
+    tri_journal_init(&store->journal);
+    tri_map_init(&store->writer.batch_keys, store->journal.map.same, NULL);
+    tri_list_init(&store->writer.batch_rows);
+    tri_inbox_init(&store->writer.inbox, world);
+    tri_inbox_init(&store->reader.inbox, world);
+    tri_inbox_init(&store->checkpointer.inbox, world);
+    store->file.path = strdup(path);
+    // Half a megabyte of address space; pages that stay zero cost nothing.
+    store->writer.fences =
+        calloc(TRI_STORE_SHARDS_MAX, sizeof(*store->writer.fences));
+    if (store->file.path == NULL || store->writer.fences == NULL) {
+        dismantle(store);
+        return NULL;
+    }
+    return store;
+}
+
+/* Opens the file and reads what the last process left in its journal. */
+static tr_err open_file(tri_sqlite_store *store, tri_sqlite_fault *why)
+{
+    tri_sqlite_writer *writer = &store->writer;
+
+    TR_TRY(tri_sqlite_vfs_open(&store->file.vfs, store->file.world));
+    TR_TRY(tri_sqlite_db_open(&writer->db, &store->file, true, why));
+    int code = tri_sqlite_db_run(&writer->db, TRI_SQL_BEGIN_READ);
+    if (code == SQLITE_OK) {
+        code = tri_sqlite_db_sync(&writer->db, &store->journal, &writer->folded,
+                                  &writer->last);
+    }
+    if (code == SQLITE_OK) {
+        code = tri_sqlite_db_run(&writer->db, TRI_SQL_COMMIT);
+    }
+    if (code != SQLITE_OK) {
+        tri_sqlite_db_why(&writer->db, code, why);
+        return why->err;
+    }
+    return TR_OK;
+}
+
+static tr_err start_threads(tri_sqlite_store *store)
+{
+    tri_world *world = store->file.world;
+
+    TR_TRY(world->ops->thread_start(world, &store->writer.thread,
+                                    "tr-store-write", tri_sqlite_write_loop,
+                                    store));
+    TR_TRY(world->ops->thread_start(world, &store->reader.thread,
+                                    "tr-store-read", tri_sqlite_read_loop,
+                                    store));
+    return world->ops->thread_start(world, &store->checkpointer.thread,
+                                    "tr-store-move", tri_sqlite_checkpoint_loop,
+                                    store);
+}
+
+tr_err tri_storage_sqlite_open(tr_storage **out, tri_world *world,
+                               const char *path,
+                               const tri_sqlite_limits *limits,
+                               tri_sqlite_fault *why)
+{
+    TRI_CHECK(out != NULL);
+    TRI_CHECK(path != NULL);
+    TRI_CHECK(world->magic == TRI_WORLD_MAGIC);
+    *out = NULL;
+    *why = (tri_sqlite_fault){0};
+
+    tri_sqlite_store *store = store_new(world, path, limits);
+    if (store == NULL) {
+        return TR_ENOMEM;
+    }
+    tr_err err = open_file(store, why);
+    if (err == TR_OK) {
+        err = start_threads(store);
+    }
+    if (err != TR_OK) {
+        dismantle(store);
+        return err;
+    }
+    *out = &store->base;
+    return TR_OK;
+}
+
+tr_err tr_storage_sqlite(tr_storage **out, const char *file)
+{
+    return tr_storage_sqlite_with(out, file, NULL);
+}
+
+tr_err tr_storage_sqlite_with(tr_storage **out, const char *file,
+                              const tr_storage_options *options)
+{
+    tr_storage_options own;
+    tri_sqlite_fault why;
+
+    TRI_CHECK(out != NULL);
+    *out = NULL;
+    if (!tri_options_copy(&own, sizeof(own),
+                          TRI_SIZE_THROUGH(tr_storage_options, text_size),
+                          options)) {
+        return TR_EINVAL;
+    }
+    tri_world *world = own.world == NULL ? tri_world_posix()
+                                         : (tri_world *)(uintptr_t)own.world;
+    tr_err err = tri_storage_sqlite_open(out, world, file, NULL, &why);
+    if (own.text_size > 0) {
+        (void)snprintf(own.text, own.text_size, "%s%s%s",
+                       err == TR_OK ? "" : file, err == TR_OK ? "" : ": ",
+                       err == TR_OK          ? ""
+                       : why.text[0] != '\0' ? why.text
+                                             : tr_strerror(err));
+    }
+    return err == TR_EIO ? TR_ESTORAGE : err;
+}

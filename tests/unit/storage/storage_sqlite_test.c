@@ -1,0 +1,669 @@
+/*
+ * storage_sqlite_test.c - the store in a file: it is there after a restart,
+ * refuses files it does not understand, folds its journal, shares its file,
+ * and loses nothing it has acknowledged, whatever fails.
+ */
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/wait.h>
+
+#include <cmocka.h>
+#include <sqlite3.h>
+
+#include "storage/storage_sqlite.h"
+#include "support/fail_world.h"
+#include "unit/storage/store_calls.h"
+
+#define POINTS_MAX 20000  // file operations of the largest scenario, far off
+
+static int make_folder(void **state)
+{
+    folder *it = calloc(1, sizeof(*it));
+
+    *state = it;
+    return it != NULL && folder_make(it) ? 0 : -1;
+}
+
+static int remove_folder(void **state)
+{
+    int result = folder_remove(*state);
+
+    free(*state);
+    return result;
+}
+
+static tr_storage *open_limited(const folder *it,
+                                const tri_sqlite_limits *limits)
+{
+    tr_storage *store;
+    tri_sqlite_fault why;
+
+    if (tri_storage_sqlite_open(&store, tri_world_posix(), it->database, limits,
+                                &why) != TR_OK) {
+        fail_msg("%s", why.text);
+    }
+    return store;
+}
+
+static tr_storage *open_store(const folder *it)
+{
+    return open_limited(it, NULL);
+}
+
+/* Runs SQL on the file with SQLite's own files; the first number it gives. */
+static int64_t sql_number(const folder *it, const char *sql)
+{
+    sqlite3 *db;
+    sqlite3_stmt *statement;
+    int64_t number = -1;
+
+    assert_int_equal(sqlite3_open(it->database, &db), SQLITE_OK);
+    sqlite3_busy_timeout(db, 10000);
+    if (sqlite3_prepare_v2(db, sql, -1, &statement, NULL) != SQLITE_OK) {
+        fail_msg("%s: %s", sql, sqlite3_errmsg(db));
+    }
+    if (sqlite3_step(statement) == SQLITE_ROW) {
+        number = sqlite3_column_int64(statement, 0);
+    }
+    sqlite3_finalize(statement);
+    assert_int_equal(sqlite3_close(db), SQLITE_OK);
+    return number;
+}
+
+static void assert_intact(const folder *it)
+{
+    assert_int_equal(sql_number(it,
+                                "SELECT count(*) FROM pragma_integrity_check"
+                                " WHERE integrity_check = 'ok'"),
+                     1);
+}
+
+/* ---- opening ---- */
+
+static void test_states_survive_a_restart(void **state)
+{
+    tr_storage *store = open_store(*state);
+    asked fence = ask_for(TR_STORE_FENCE, NULL);
+
+    fence.op.shard = 1;
+    fence.op.epoch = 3;
+    assert_int_equal(asked_run(&fence, store), TR_OK);
+    assert_int_equal(save_text(store, "a::b/c", 0, "one"), TR_OK);
+    assert_int_equal(save_text(store, "a::b/c", 1, "two"), TR_OK);
+    assert_int_equal(save_text(store, "a::b/d", 0, "other"), TR_OK);
+    tr_storage_close(store);
+
+    store = open_store(*state);
+    assert_stored(store, "a::b/c", "2:two");
+    assert_stored(store, "a::b/d", "1:other");
+    assert_int_equal(save_text(store, "a::b/c", 1, "stale"), TR_EFENCED);
+    fence.op.epoch = 2;
+    assert_int_equal(asked_run(&fence, store), TR_EFENCED);
+    tr_storage_close(store);
+    assert_intact(*state);
+}
+
+static void assert_refused(const folder *it, const char *expected)
+{
+    tr_storage *store = (tr_storage *)1;
+    char text[256] = "";
+    tr_storage_options options = {
+        .size = sizeof(options), .text = text, .text_size = sizeof(text)};
+
+    assert_int_equal(tr_storage_sqlite_with(&store, it->database, &options),
+                     TR_ESTORAGE);
+    assert_null(store);
+    if (strstr(text, expected) == NULL || strstr(text, it->database) == NULL) {
+        fail_msg("\"%s\" is not in \"%s\"", expected, text);
+    }
+}
+
+static void test_a_newer_file_is_refused(void **state)
+{
+    tr_storage_close(open_store(*state));
+    (void)sql_number(*state, "PRAGMA user_version=2");
+    assert_refused(*state, "layout 2 and this Troupe knows 1; use the Troupe "
+                           "that wrote it, or a newer one");
+}
+
+static void test_a_file_of_another_program_is_refused(void **state)
+{
+    (void)sql_number(*state, "CREATE TABLE theirs (x)");
+    assert_refused(*state, "belongs to another program; choose another name");
+    // And it was not touched.
+    assert_int_equal(sql_number(*state, "SELECT journal_mode = 'delete'"
+                                        " FROM pragma_journal_mode"),
+                     1);
+}
+
+static void overwrite(const folder *it, long at, const char *text, int times)
+{
+    FILE *file = fopen(it->database, "r+");
+
+    if (file == NULL) {
+        file = fopen(it->database, "w");
+    }
+    assert_non_null(file);
+    assert_int_equal(fseek(file, at, SEEK_SET), 0);
+    for (int i = 0; i < times; i++) {
+        fputs(text, file);
+    }
+    assert_int_equal(fclose(file), 0);
+}
+
+static void test_what_is_no_database_is_refused(void **state)
+{
+    overwrite(*state, 0, "Dear diary, ", 1000);
+    assert_refused(*state, "not an SQLite file; choose another name, or "
+                           "restore a backup");
+}
+
+static void test_a_damaged_file_is_refused(void **state)
+{
+    tr_storage_close(open_store(*state));
+    overwrite(*state, 100, "garbage ", 480);
+    assert_refused(*state, "restore a backup, or save what is left with: "
+                           "sqlite3 FILE .recover");
+}
+
+static void test_a_missing_folder_is_refused(void **state)
+{
+    folder missing = *(folder *)*state;
+
+    snprintf(missing.database, sizeof(missing.database), "/nowhere/at/all");
+    assert_refused(&missing, "the folder must exist and be writable");
+}
+
+static void test_options_without_a_size_are_refused(void **state)
+{
+    folder *it = *state;
+    tr_storage *store;
+    tr_storage_options options = {0};
+
+    assert_int_equal(tr_storage_sqlite_with(&store, it->database, &options),
+                     TR_EINVAL);
+    assert_int_equal(tr_storage_sqlite(&store, it->database), TR_OK);
+    tr_storage_close(store);
+}
+
+/* ---- the journal ---- */
+
+#define KEYS 40
+
+static const tri_sqlite_limits small = {
+    .batch = 8,
+    .fold_rows = 16,
+    .slice = 3,
+    .checkpoint_pages = 4,
+    .log_pages = 32,
+};
+
+/* Saves rounds of all keys, each round at once; then all must be there. */
+static void save_rounds(tr_storage *store, uint32_t from, uint32_t to)
+{
+    asked ops[KEYS];
+    char keys[KEYS][32], texts[KEYS][32];
+    tri_list list;
+
+    for (uint32_t round = from; round < to; round++) {
+        tri_list_init(&list);
+        for (uint32_t i = 0; i < KEYS; i++) {
+            snprintf(keys[i], sizeof(keys[i]), "a::b/%u", i);
+            snprintf(texts[i], sizeof(texts[i]), "%u in %u", i, round);
+            ops[i] = ask_save(keys[i], round, texts[i]);
+            tri_list_push_back(&list, &ops[i].op.link);
+        }
+        tri_storage_submit_all(store, &list);
+        for (uint32_t i = 0; i < KEYS; i++) {
+            asked_wait(&ops[i]);
+            assert_int_equal(ops[i].op.err, TR_OK);
+        }
+    }
+}
+
+static void check_round(tr_storage *store, uint32_t round)
+{
+    char key[32], expected[48];
+
+    for (uint32_t i = 0; i < KEYS; i++) {
+        snprintf(key, sizeof(key), "a::b/%u", i);
+        snprintf(expected, sizeof(expected), "%u:%u in %u", round + 1, i,
+                 round);
+        assert_stored(store, key, expected);
+    }
+}
+
+static void test_the_journal_is_bounded_and_folded(void **state)
+{
+    tr_storage *store = open_limited(*state, &small);
+    const uint32_t rounds = 30;
+
+    for (uint32_t round = 0; round < rounds; round++) {
+        save_rounds(store, round, round + 1);
+        check_round(store, round);
+        // Twice the limit forces a fold; a round comes on top of that, and
+        // while a generation is folded half as much comes in again.
+        assert_in_range(sql_number(*state, "SELECT count(*) FROM journal"), 1,
+                        5 * KEYS);
+    }
+    assert_true(sql_number(*state, "SELECT folded FROM mark") > 0);
+    assert_in_range(sql_number(*state, "SELECT count(*) FROM state"), 1, KEYS);
+    tr_storage_close(store);
+    // What was not folded yet is found in the journal again.
+    store = open_store(*state);
+    check_round(store, rounds - 1);
+    tr_storage_close(store);
+    assert_intact(*state);
+}
+
+static void test_an_idle_store_folds_everything(void **state)
+{
+    static const tri_sqlite_limits idle = {.idle = 1};
+    tr_storage *store = open_limited(*state, &idle);
+    asked delete = ask_for(TR_STORE_DELETE, "a::b/0");
+
+    save_rounds(store, 0, 2);
+    delete.op.number = 2;
+    assert_int_equal(asked_run(&delete, store), TR_OK);
+    // The last row stays in the journal; see sqlite_fold.c.
+    while (sql_number(*state, "SELECT count(*) FROM journal") > 1) {
+    }
+    assert_int_equal(sql_number(*state, "SELECT count(*) FROM state"),
+                     KEYS - 1);
+    assert_stored(store, "a::b/0", "none");
+    assert_stored(store, "a::b/1", "2:1 in 1");
+    tr_storage_close(store);
+}
+
+/* ---- several stores on one file ---- */
+
+static void test_two_stores_see_each_other(void **state)
+{
+    tr_storage *one = open_limited(*state, &small);
+    tr_storage *two = open_limited(*state, &small);
+    asked fence = ask_for(TR_STORE_FENCE, NULL);
+
+    for (uint32_t i = 0; i < 30; i++) {
+        // Both fold what the other one saved.
+        save_rounds(i % 2 == 0 ? one : two, i, i + 1);
+        check_round(i % 2 == 0 ? two : one, i);
+        check_round(i % 2 == 0 ? one : two, i);
+    }
+    assert_int_equal(save_text(two, "a::b/0", 29, "stale"), TR_EFENCED);
+    fence.op.epoch = 2;
+    assert_int_equal(asked_run(&fence, one), TR_OK);
+    assert_int_equal(save_text(two, "a::b/0", 30, "epoch 0"), TR_EFENCED);
+    tr_storage_close(one);
+    tr_storage_close(two);
+    assert_intact(*state);
+}
+
+#define PROCESSES   3
+#define COUNTS_EACH 60
+
+/* Adds to a counter that all processes share; 0 if all went well. */
+static int count_up(const folder *it)
+{
+    tr_storage *store;
+    tri_sqlite_fault why;
+    uint32_t won = 0;
+
+    if (tri_storage_sqlite_open(&store, tri_world_posix(), it->database, &small,
+                                &why) != TR_OK) {
+        return 1;
+    }
+    for (uint32_t i = 0; won < COUNTS_EACH; i++) {
+        char key[32], next[32];
+        snprintf(key, sizeof(key), "a::b/%u", i % 2);
+        asked load = ask_for(TR_STORE_LOAD, key);
+        if (asked_run(&load, store) != TR_OK) {
+            return 2;
+        }
+        uint64_t version = load.op.version;
+        uint64_t stored = load.op.found ? strtoull(load.op.out, NULL, 10) : 0;
+        tri_store_op_fini(&load.op);
+        if (stored != version) {
+            return 3;
+        }
+        snprintf(next, sizeof(next), "%llu ", (unsigned long long)version + 1);
+        tr_err err = save_text(store, key, version, next);
+        if (err != TR_OK && err != TR_EFENCED) {
+            return 4;
+        }
+        won += err == TR_OK;
+    }
+    tr_storage_close(store);
+    return 0;
+}
+
+static void test_processes_share_a_file(void **state)
+{
+    pid_t children[PROCESSES];
+
+    for (int i = 0; i < PROCESSES; i++) {
+        children[i] = fork();
+        assert_true(children[i] >= 0);
+        if (children[i] == 0) {
+            _exit(count_up(*state));
+        }
+    }
+    for (int i = 0; i < PROCESSES; i++) {
+        int status;
+        assert_int_equal(waitpid(children[i], &status, 0), children[i]);
+        assert_true(WIFEXITED(status));
+        assert_int_equal(WEXITSTATUS(status), 0);
+    }
+    tr_storage *store = open_store(*state);
+    uint64_t sum = 0;
+    for (int i = 0; i < 2; i++) {
+        asked load = ask_for(TR_STORE_LOAD, i == 0 ? "a::b/0" : "a::b/1");
+        assert_int_equal(asked_run(&load, store), TR_OK);
+        sum += load.op.version;
+        tri_store_op_fini(&load.op);
+    }
+    assert_int_equal(sum, PROCESSES * COUNTS_EACH);
+    tr_storage_close(store);
+    assert_intact(*state);
+}
+
+/* ---- what fails ---- */
+
+#define STEPS 12
+
+/* What a caller knows about one key. */
+typedef struct known {
+    uint64_t version;  // the last acknowledged one
+    uint64_t maybe;    // a higher one whose outcome is unknown, or 0
+} known;
+
+static void note_answer(known *it, const asked *save)
+{
+    if (save->op.err == TR_OK) {
+        it->version = save->op.version;
+        it->maybe = 0;
+    } else if (save->op.err == TR_EUNKNOWN) {
+        it->maybe = save->op.number + 1;
+    } else if (save->op.err == TR_EFENCED) {
+        // What was unknown has been written after all.
+        assert_true(it->maybe != 0);
+        it->version = it->maybe;
+        it->maybe = 0;
+    } else {
+        assert_true(save->op.err == TR_EIO || save->op.err == TR_ESTORAGE);
+        assert_string_not_equal(save->op.text, "");
+    }
+}
+
+/* Saves, loads and folds on a world that may fail. */
+static void run_on(tri_world *world, const folder *it, known keys[KEYS])
+{
+    static const tri_sqlite_limits tiny = {
+        .batch = 4,
+        .fold_rows = 4,
+        .slice = 2,
+        .checkpoint_pages = 2,
+        .log_pages = 8,
+    };
+    tr_storage *store;
+    tri_sqlite_fault why;
+    asked saves[3];
+    char texts[3][32], loaded[LOADED_SIZE];
+    static const char *const names[] = {"a::b/0", "a::b/1", "a::b/2"};
+
+    if (tri_storage_sqlite_open(&store, world, it->database, &tiny, &why) !=
+        TR_OK) {
+        assert_string_not_equal(why.text, "");
+        return;
+    }
+    for (int step = 0; step < STEPS; step++) {
+        for (int i = 0; i < 3; i++) {
+            snprintf(texts[i], sizeof(texts[i]), "state %llu",
+                     (unsigned long long)keys[i].version + 1);
+            saves[i] = ask_save(names[i], keys[i].version, texts[i]);
+            asked_submit(&saves[i], store);
+        }
+        for (int i = 0; i < 3; i++) {
+            asked_wait(&saves[i]);
+            note_answer(&keys[i], &saves[i]);
+        }
+        (void)load_text(store, "a::b/1", loaded);
+    }
+    tr_storage_close(store);
+}
+
+/* All that was acknowledged is there, and nothing that was refused. */
+static void check_known(const folder *it, const known keys[KEYS])
+{
+    tr_storage *store = open_store(it);
+    static const char *const names[] = {"a::b/0", "a::b/1", "a::b/2"};
+
+    for (int i = 0; i < 3; i++) {
+        asked load = ask_for(TR_STORE_LOAD, names[i]);
+        char expected[32];
+        assert_int_equal(asked_run(&load, store), TR_OK);
+        uint64_t version = load.op.version;
+        if (version != keys[i].version &&
+            (keys[i].maybe == 0 || version != keys[i].maybe)) {
+            fail_msg("key %d: version %llu is stored, %llu was acknowledged, "
+                     "%llu is unknown",
+                     i, (unsigned long long)version,
+                     (unsigned long long)keys[i].version,
+                     (unsigned long long)keys[i].maybe);
+        }
+        if (version > 0) {
+            snprintf(expected, sizeof(expected), "state %llu",
+                     (unsigned long long)version);
+            assert_int_equal(load.op.out_size, strlen(expected));
+            assert_memory_equal(load.op.out, expected, load.op.out_size);
+        }
+        tri_store_op_fini(&load.op);
+    }
+    tr_storage_close(store);
+    assert_intact(it);
+}
+
+/* Fails the n-th file operation, for every n, until none is left to fail. */
+static void fail_every(const folder *it, fail_kind kind)
+{
+    fail_world *world = fail_world_new(tri_world_posix());
+    uint64_t n = 0;
+    bool failed;
+
+    do {
+        known keys[KEYS] = {{0, 0}};
+        folder_clean(it);
+        fail_world_arm(world, ++n, kind);
+        run_on(fail_world_of(world), it, keys);
+        failed = fail_world_has_failed(world);
+        fail_world_arm(world, 0, kind);
+        check_known(it, keys);
+        assert_true(n < POINTS_MAX);
+        // Later ones are much alike; every one is tried on longer runs.
+        n += n > 200 && test_scale() == 1 ? n % 7 : 0;
+    } while (failed);
+    assert_true(n > 50);
+    fail_world_free(world);
+}
+
+static void test_any_operation_may_fail_once(void **state)
+{
+    fail_every(*state, FAIL_ONCE);
+}
+
+static void test_the_disk_may_go_at_any_operation(void **state)
+{
+    fail_every(*state, FAIL_ON);
+}
+
+static void test_any_sync_may_fail(void **state)
+{
+    fail_every(*state, FAIL_SYNC);
+}
+
+/* ---- SIGKILL ---- */
+
+#define KILLS      20
+#define KILL_KEYS  16
+#define ACKS_SPAN  300
+#define STATE_SIZE 64
+
+/* What the child tells its parent: this version was acknowledged. */
+typedef struct ack {
+    uint32_t key;
+    uint64_t version;
+} ack;
+
+typedef struct saver {
+    tri_store_op op;
+    tr_storage *store;
+    int pipe;
+    uint32_t index;
+    char key[32];
+    char text[STATE_SIZE];
+} saver;
+
+static void fill_state(char out[STATE_SIZE], uint32_t key, uint64_t version)
+{
+    memset(out, 'a' + (int)(version % 26), STATE_SIZE);
+    (void)snprintf(out, STATE_SIZE, "%u:%llu", key,
+                   (unsigned long long)version);
+}
+
+/* Each answer is the next save: the child runs until it is killed. */
+static void save_on(tri_store_op *op)
+{
+    saver *it = op->user;
+    ack said = {it->index, op->version};
+
+    if (op->err != TR_OK ||
+        write(it->pipe, &said, sizeof(said)) != (ssize_t)sizeof(said)) {
+        _exit(3);
+    }
+    op->number = op->version;
+    fill_state(it->text, it->index, op->version + 1);
+    tri_storage_submit(it->store, op);
+}
+
+static void run_child(const folder *it, const uint64_t versions[], int out)
+{
+    tri_sqlite_fault why;
+    tr_storage *store;
+    static saver savers[KILL_KEYS];
+    _Atomic(uint32_t) never = 0;
+    tri_world *world = tri_world_posix();
+
+    if (tri_storage_sqlite_open(&store, world, it->database, &small, &why) !=
+        TR_OK) {
+        _exit(2);
+    }
+    for (uint32_t i = 0; i < KILL_KEYS; i++) {
+        saver *each = &savers[i];
+        *each = (saver){.store = store, .pipe = out, .index = i};
+        snprintf(each->key, sizeof(each->key), "kill::key/%u", i);
+        fill_state(each->text, i, versions[i] + 1);
+        each->op = (tri_store_op){.call = TR_STORE_SAVE,
+                                  .key = bytes_of(each->key),
+                                  .number = versions[i],
+                                  .bytes = {each->text, STATE_SIZE},
+                                  .done = save_on,
+                                  .user = each};
+        tri_storage_submit(store, &each->op);
+    }
+    for (;;) {
+        (void)world->ops->park(world, &never, 0, TR_FOREVER);
+    }
+}
+
+/* Reads acknowledgements, kills after some, reads those that were left. */
+static void kill_child(pid_t child, int in, uint64_t acked[KILL_KEYS])
+{
+    tri_world *world = tri_world_posix();
+    uint64_t left = 1 + world->ops->random(world) % ACKS_SPAN;
+    ack said;
+
+    while (read(in, &said, sizeof(said)) == (ssize_t)sizeof(said)) {
+        assert_true(said.key < KILL_KEYS);
+        assert_true(said.version > acked[said.key]);
+        acked[said.key] = said.version;
+        if (left > 0 && --left == 0) {
+            assert_int_equal(kill(child, SIGKILL), 0);
+        }
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status));
+    assert_int_equal(WTERMSIG(status), SIGKILL);
+}
+
+/* All acknowledged versions are there, or one more; takes them over. */
+static void check_acked(const folder *it, uint64_t acked[KILL_KEYS])
+{
+    tr_storage *store = open_store(it);
+
+    for (uint32_t i = 0; i < KILL_KEYS; i++) {
+        char key[32], expected[STATE_SIZE];
+        snprintf(key, sizeof(key), "kill::key/%u", i);
+        asked load = ask_for(TR_STORE_LOAD, key);
+        assert_int_equal(asked_run(&load, store), TR_OK);
+        assert_in_range(load.op.version, acked[i], acked[i] + 1);
+        acked[i] = load.op.version;
+        if (load.op.found) {
+            fill_state(expected, i, load.op.version);
+            assert_int_equal(load.op.out_size, STATE_SIZE);
+            assert_memory_equal(load.op.out, expected, STATE_SIZE);
+        }
+        tri_store_op_fini(&load.op);
+    }
+    tr_storage_close(store);
+    assert_intact(it);
+}
+
+static void test_a_killed_process_loses_nothing(void **state)
+{
+    uint64_t acked[KILL_KEYS] = {0};
+    uint32_t kills = KILLS * test_scale();
+
+    for (uint32_t i = 0; i < kills; i++) {
+        int ends[2];
+        assert_int_equal(pipe(ends), 0);
+        pid_t child = fork();
+        assert_true(child >= 0);
+        if (child == 0) {
+            close(ends[0]);
+            run_child(*state, acked, ends[1]);
+        }
+        close(ends[1]);
+        kill_child(child, ends[0], acked);
+        close(ends[0]);
+        check_acked(*state, acked);
+    }
+}
+
+#define IN_FOLDER(test)                                                        \
+    cmocka_unit_test_setup_teardown(test, make_folder, remove_folder)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        IN_FOLDER(test_states_survive_a_restart),
+        IN_FOLDER(test_a_newer_file_is_refused),
+        IN_FOLDER(test_a_file_of_another_program_is_refused),
+        IN_FOLDER(test_what_is_no_database_is_refused),
+        IN_FOLDER(test_a_damaged_file_is_refused),
+        IN_FOLDER(test_a_missing_folder_is_refused),
+        IN_FOLDER(test_options_without_a_size_are_refused),
+        IN_FOLDER(test_the_journal_is_bounded_and_folded),
+        IN_FOLDER(test_an_idle_store_folds_everything),
+        IN_FOLDER(test_two_stores_see_each_other),
+        IN_FOLDER(test_processes_share_a_file),
+        IN_FOLDER(test_any_operation_may_fail_once),
+        IN_FOLDER(test_the_disk_may_go_at_any_operation),
+        IN_FOLDER(test_any_sync_may_fail),
+        IN_FOLDER(test_a_killed_process_loses_nothing),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
