@@ -85,6 +85,7 @@ tr_err (tr_reply)(tr_ctx *ctx, const void *m, const void *payload)
     }
     const tri_ask *ask = tri_msg_ask(msg);
     *tri_msg_ask(answer) = *ask;
+    answer->node.flags |= TRI_MSG_ANSWERED;  // is never answered itself
     answer->sender = tri_cell_ref(ctx->sys, ctx->cell);
     msg->node.flags |= TRI_MSG_ANSWERED;
     send_answer(ctx->worker, msg->sender, answer, ask->in_user_lane);
@@ -617,6 +618,11 @@ static void then_turn(tr_ctx *ctx, tr_then_fn then, tr_msg *reply, tr_err err)
 /* The wait is over: as a turn. Takes wait and reply. */
 void tri_then_turn(tr_ctx *ctx, tri_wait *wait, tr_msg *reply)
 {
+    if (wait->orphan) {  // of an earlier incarnation
+        tri_wait_unlink(ctx->cell, wait);
+        free(wait);
+        return;
+    }
     tr_err err = wait->err != TR_OK ? wait->err
                  : reply == NULL    ? TR_ETIMEDOUT
                                     : TR_OK;

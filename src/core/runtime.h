@@ -49,6 +49,7 @@ enum {
 #define TRI_LONE    ((tr_nanos)20000)   // a lone cell may be stolen after
 #define TRI_WAKE_MIN UINT64_C(50000)    // as long as a wake-up takes
 #define TRI_WAKE_MAX UINT64_C(10000000)
+#define TRI_EXPIRY_NEAR TR_SECONDS(5)   // the clock is read for deadlines
 #define TRI_MONITOR TR_MS(10)          // how often the monitor looks
 #define TRI_STUCK   TR_MS(100)         // a handler this long is reported
 

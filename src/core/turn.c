@@ -305,7 +305,40 @@ static __attribute__((noinline)) void finish_slow(tr_ctx *ctx, tr_msg *msg)
 static __attribute__((noinline)) void unhandled(tr_ctx *ctx, tr_msg *msg)
 {
     tri_worker *worker = ctx->worker;
-    worker->sys->up->unhandled(worker, ctx->cell, msg);
+    if ((msg->node.flags & TRI_MSG_TIMER) == 0) {
+        worker->sys->up->unhandled(worker, ctx->cell, msg);
+        return;
+    }
+    // The message stays its timer's: a copy is reported.
+    tr_msg *copy = tri_msg_new(&worker->cache, msg->node.type, msg->payload,
+                               false);
+    if (copy != NULL) {
+        copy->to_id = msg->to_id;
+        copy->sender = (tr_ref){0};
+        worker->sys->up->unhandled(worker, ctx->cell, copy);
+    }
+    tri_user_timer_handled(worker, msg);
+}
+
+/* Rule 6: is the asker's time over, or the asker itself gone? */
+static bool nobody_waits(tri_worker *worker, tr_msg *msg, uint32_t *reason)
+{
+    tr_nanos deadline = tri_msg_ask(msg)->deadline;
+    // The clock of the worker may be old: near the deadline a new look.
+    if (deadline - worker->now < TRI_EXPIRY_NEAR &&
+        deadline <= tri_clock(worker)) {
+        *reason = TR_DEAD_EXPIRED;
+        return true;
+    }
+    tri_cell *asker = tri_ref_cell(msg->sender);
+    // Relaxed: an asker that ends now gets its answer as a late one.
+    if ((msg->sender.cell >> 48) == worker->sys->tag && asker != NULL &&
+        atomic_load_explicit(&asker->id, memory_order_relaxed) !=
+            msg->sender.id) {
+        *reason = TR_DEAD_CANCELLED;
+        return true;
+    }
+    return false;
 }
 
 /* Messages that are more than a call of a handler. True: handled here. */
@@ -343,10 +376,10 @@ static __attribute__((noinline)) bool handle_special(tr_ctx *ctx, tr_msg *msg)
         !tri_user_timer_arrived(worker, msg)) {
         return true;
     }
-    if ((msg->node.flags & TRI_MSG_ASK) &&
-        tri_msg_ask(msg)->deadline <= worker->now) {
-        tri_dead(worker, tri_cell_ref(worker->sys, cell), msg,
-                 TR_DEAD_EXPIRED);
+    uint32_t reason = 0;
+    if ((msg->node.flags & (TRI_MSG_ASK | TRI_MSG_ANSWERED)) == TRI_MSG_ASK &&
+        nobody_waits(worker, msg, &reason)) {
+        tri_dead(worker, tri_cell_ref(worker->sys, cell), msg, reason);
         return true;
     }
     return false;
