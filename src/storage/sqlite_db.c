@@ -61,9 +61,9 @@ void tri_sqlite_nap(tri_world *world, tr_nanos span)
 
 static tr_err err_of(int code, tri_store_fault *fault)
 {
-    *fault = TRI_FAULT_IO;
+    *fault = TRI_STORE_FAULT_IO;
     if (code == SQLITE_NOMEM || code == SQLITE_IOERR_NOMEM) {
-        *fault = TRI_FAULT_UNAVAILABLE;
+        *fault = TRI_STORE_FAULT_UNAVAILABLE;
         return TR_ENOMEM;
     }
     switch (code & 0xff) {
@@ -76,10 +76,10 @@ static tr_err err_of(int code, tri_store_fault *fault)
     case SQLITE_READONLY:
     case SQLITE_PERM:
     case SQLITE_AUTH:
-        *fault = TRI_FAULT_UNAVAILABLE;
+        *fault = TRI_STORE_FAULT_UNAVAILABLE;
         return TR_ESTORAGE;
     default:
-        *fault = TRI_FAULT_OPERATION_FAILED;
+        *fault = TRI_STORE_FAULT_OPERATION_FAILED;
         return TR_ESTORAGE;
     }
 }
@@ -308,7 +308,7 @@ static int inspect(tri_sqlite_db *db, bool *is_new, tri_sqlite_fault *why)
         return SQLITE_OK;
     }
     why->err = TR_ESTORAGE;
-    why->fault = TRI_FAULT_OPERATION_FAILED;
+    why->fault = TRI_STORE_FAULT_OPERATION_FAILED;
     if (application != APPLICATION_ID) {
         (void)snprintf(why->text, sizeof(why->text),
                        "the file belongs to another program; choose another "

@@ -243,7 +243,8 @@ static int journal(tri_sqlite_store *store, tri_store_op *op, uint64_t version)
 
     if (entry == NULL || !note_entry(writer, entry)) {
         tri_journal_entry_free(entry);
-        tri_store_fail(op, TR_ENOMEM, TRI_FAULT_UNAVAILABLE, "out of memory");
+        tri_store_fail(op, TR_ENOMEM, TRI_STORE_FAULT_UNAVAILABLE,
+                       "out of memory");
         return SQLITE_OK;
     }
     writer->last++;
@@ -494,7 +495,7 @@ static void write_batch(tri_sqlite_store *store, tri_list *batch,
 {
     tri_sqlite_writer *writer = &store->writer;
     tri_sqlite_fault why = {.err = TR_ENOMEM,
-                            .fault = TRI_FAULT_UNAVAILABLE,
+                            .fault = TRI_STORE_FAULT_UNAVAILABLE,
                             .text = "out of memory"};
 
     if (tri_journal_promise(&store->journal, count) != TR_OK) {

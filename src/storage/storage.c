@@ -33,7 +33,7 @@ void tri_storage_submit(tr_storage *storage, tri_store_op *op)
 static void answer_begin(tri_store_op *op)
 {
     op->err = TR_OK;
-    op->fault = TRI_FAULT_NONE;
+    op->fault = TRI_STORE_FAULT_NONE;
     op->found = false;
     op->more = false;
     op->version = 0;
@@ -127,7 +127,7 @@ static bool is_text(tri_store_bytes text, size_t max)
 
 static bool refuse(tri_store_op *op, tr_err err, const char *why)
 {
-    tri_store_fail(op, err, TRI_FAULT_OPERATION_FAILED, "%s", why);
+    tri_store_fail(op, err, TRI_STORE_FAULT_OPERATION_FAILED, "%s", why);
     return false;
 }
 
@@ -173,12 +173,12 @@ bool tri_store_op_is_valid(tri_store_op *op)
 static const char *fault_name(tri_store_fault fault)
 {
     static const char *const names[] = {
-        [TRI_FAULT_NONE] = "None",
-        [TRI_FAULT_SERIALIZATION] = "Serialization",
-        [TRI_FAULT_IO] = "Io",
-        [TRI_FAULT_UNAVAILABLE] = "Unavailable",
-        [TRI_FAULT_NOT_FOUND] = "NotFound",
-        [TRI_FAULT_OPERATION_FAILED] = "OperationFailed",
+        [TRI_STORE_FAULT_NONE] = "None",
+        [TRI_STORE_FAULT_SERIALIZATION] = "Serialization",
+        [TRI_STORE_FAULT_IO] = "Io",
+        [TRI_STORE_FAULT_UNAVAILABLE] = "Unavailable",
+        [TRI_STORE_FAULT_NOT_FOUND] = "NotFound",
+        [TRI_STORE_FAULT_OPERATION_FAILED] = "OperationFailed",
     };
 
     TRI_CHECK((size_t)fault < TRI_COUNT_OF(names));
@@ -192,7 +192,7 @@ void tri_store_fail(tri_store_op *op, tr_err err, tri_store_fault fault,
     va_list args;
 
     TRI_CHECK(err != TR_OK);
-    TRI_CHECK(fault != TRI_FAULT_NONE);
+    TRI_CHECK(fault != TRI_STORE_FAULT_NONE);
     va_start(args, format);
     (void)vsnprintf(text, sizeof(text), format, args);
     va_end(args);
@@ -211,7 +211,7 @@ void tri_store_fail(tri_store_op *op, tr_err err, tri_store_fault fault,
 void tri_store_done(tri_store_op *op)
 {
     TRI_CHECK(!tri_link_is_linked(&op->link));
-    TRI_CHECK((op->err == TR_OK) == (op->fault == TRI_FAULT_NONE));
+    TRI_CHECK((op->err == TR_OK) == (op->fault == TRI_STORE_FAULT_NONE));
     op->done(op);
 }
 
@@ -220,7 +220,7 @@ bool tri_store_passes(tri_store_op *op, uint64_t fence)
     if (op->epoch >= fence) {
         return true;
     }
-    tri_store_fail(op, TR_EFENCED, TRI_FAULT_OPERATION_FAILED,
+    tri_store_fail(op, TR_EFENCED, TRI_STORE_FAULT_OPERATION_FAILED,
                    "shard %u belongs to epoch %llu, this is %llu", op->shard,
                    (unsigned long long)fence, (unsigned long long)op->epoch);
     return false;
@@ -232,11 +232,11 @@ bool tri_store_matches(tri_store_op *op, uint64_t stored)
         return true;
     }
     if (stored == 0) {
-        tri_store_fail(op, TR_ENOENT, TRI_FAULT_NOT_FOUND, "%.*s",
+        tri_store_fail(op, TR_ENOENT, TRI_STORE_FAULT_NOT_FOUND, "%.*s",
                        (int)op->key.size, (const char *)op->key.at);
         return false;
     }
-    tri_store_fail(op, TR_EFENCED, TRI_FAULT_OPERATION_FAILED,
+    tri_store_fail(op, TR_EFENCED, TRI_STORE_FAULT_OPERATION_FAILED,
                    "version %llu is stored, %llu was expected",
                    (unsigned long long)stored, (unsigned long long)op->number);
     return false;
@@ -244,7 +244,7 @@ bool tri_store_matches(tri_store_op *op, uint64_t stored)
 
 static bool no_memory(tri_store_op *op)
 {
-    tri_store_fail(op, TR_ENOMEM, TRI_FAULT_UNAVAILABLE, "out of memory");
+    tri_store_fail(op, TR_ENOMEM, TRI_STORE_FAULT_UNAVAILABLE, "out of memory");
     return false;
 }
 

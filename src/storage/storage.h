@@ -64,12 +64,12 @@
 
 /* The kinds of failure that a text begins with. */
 typedef enum tri_store_fault {
-    TRI_FAULT_NONE,
-    TRI_FAULT_SERIALIZATION,  // what is stored cannot be read
-    TRI_FAULT_IO,
-    TRI_FAULT_UNAVAILABLE,  // perhaps later
-    TRI_FAULT_NOT_FOUND,
-    TRI_FAULT_OPERATION_FAILED,
+    TRI_STORE_FAULT_NONE,
+    TRI_STORE_FAULT_SERIALIZATION,  // what is stored cannot be read
+    TRI_STORE_FAULT_IO,
+    TRI_STORE_FAULT_UNAVAILABLE,  // perhaps later
+    TRI_STORE_FAULT_NOT_FOUND,
+    TRI_STORE_FAULT_OPERATION_FAILED,
 } tri_store_fault;
 
 typedef struct tri_store_bytes {

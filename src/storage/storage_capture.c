@@ -111,7 +111,8 @@ static call *call_new(capture *store, const tri_store_op *op)
 
 static void injected(tri_store_op *op, tr_err err)
 {
-    tri_store_fail(op, err, TRI_FAULT_OPERATION_FAILED, "Simulated failure");
+    tri_store_fail(op, err, TRI_STORE_FAULT_OPERATION_FAILED,
+                   "Simulated failure");
 }
 
 /* Files the call and gives the op back. */
@@ -161,7 +162,8 @@ static void submit_one(capture *store, tri_store_op *op)
     call *it = call_new(store, op);
 
     if (it == NULL) {
-        tri_store_fail(op, TR_ENOMEM, TRI_FAULT_UNAVAILABLE, "out of memory");
+        tri_store_fail(op, TR_ENOMEM, TRI_STORE_FAULT_UNAVAILABLE,
+                       "out of memory");
         tri_store_done(op);
         return;
     }

@@ -66,7 +66,7 @@ static bool reminder_is(const void *value, const void *key, size_t size)
 
 static void no_memory(tri_store_op *op)
 {
-    tri_store_fail(op, TR_ENOMEM, TRI_FAULT_UNAVAILABLE, "out of memory");
+    tri_store_fail(op, TR_ENOMEM, TRI_STORE_FAULT_UNAVAILABLE, "out of memory");
 }
 
 static bool buffer_copy(buffer *out, tri_store_bytes from)

@@ -226,7 +226,7 @@ static void test_ST15_errors_have_a_text(void **state)
     asked save = ask_save("a::b/c", 3, "x");
 
     assert_int_equal(asked_run(&save, store_of(state)), TR_ENOENT);
-    assert_int_equal(save.op.fault, TRI_FAULT_NOT_FOUND);
+    assert_int_equal(save.op.fault, TRI_STORE_FAULT_NOT_FOUND);
     assert_string_equal(save.op.text, "NotFound(a::b/c)");
     save.op.number = 0;
     assert_int_equal(asked_run(&save, store_of(state)), TR_OK);
@@ -559,7 +559,7 @@ static void test_a_long_text_is_cut(void **state)
 
     memset(text, 't', sizeof(text) - 1);
     text[sizeof(text) - 1] = '\0';
-    tri_store_fail(&op, TR_EIO, TRI_FAULT_IO, "%s", text);
+    tri_store_fail(&op, TR_EIO, TRI_STORE_FAULT_IO, "%s", text);
     assert_int_equal(strlen(op.text), TRI_STORE_TEXT_SIZE - 1);
     assert_int_equal(op.text[TRI_STORE_TEXT_SIZE - 2], ')');
     assert_memory_equal(op.text, "Io(ttt", 6);
