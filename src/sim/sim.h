@@ -270,15 +270,41 @@ bool tri_sim_bury(tri_sim_node *node);
 /* Attaches the last one that was buried again, to be closed; or NULL. */
 tri_driven *tri_sim_exhume(tr_sim *sim);
 
+/* Arms an event `span` from now, or anew; cancels it. */
+void tri_sim_event_arm(tr_sim *sim, tri_sim_event *event, tr_nanos span);
+void tri_sim_event_cancel(tr_sim *sim, tri_sim_event *event);
+
+static inline tr_nanos tri_sim_later(tr_nanos at, tr_nanos span)
+{
+    if (span <= 0) {
+        return at;
+    }
+    return span > TR_FOREVER - at ? TR_FOREVER : at + span;
+}
+
+/* ---- sim_thread.c: for the world's table, see base/world.h ---- */
+
+tr_err tri_sim_thread_start(tri_world *world, tri_thread **out,
+                            const char *name, void (*fn)(void *arg), void *arg);
+void tri_sim_thread_join(tri_world *world, tri_thread *thread);
+bool tri_sim_park(tri_world *world, _Atomic(uint32_t) *word, uint32_t expected,
+                  tr_nanos timeout);
+void tri_sim_wake(tri_world *world, _Atomic(uint32_t) *word, uint32_t count);
+void tri_sim_wake_all(tr_sim *sim, _Atomic(uint32_t) *word);
+void tri_sim_yield(tri_world *world);
+
+/* Lets a thread that is in no queue go on until it waits or ends. */
+void tri_sim_thread_enter(tr_sim *sim, tri_thread *thread);
+/* The entry of every fiber: one thread after another. */
+void tri_sim_thread_loop(void *sim);
+/* Frees the handles; all threads have ended. */
+void tri_sim_threads_free(tr_sim *sim);
+
 /* Ends the threads of a node wherever they are, as a killed process does. */
 void tri_sim_kill_threads(tri_sim_node *node);
 
 /* The running thread sleeps; elsewhere nothing happens and it is false. */
 bool tri_sim_sleep(tr_sim *sim, tr_nanos span);
-
-/* Arms an event `span` from now, or anew; cancels it. */
-void tri_sim_event_arm(tr_sim *sim, tri_sim_event *event, tr_nanos span);
-void tri_sim_event_cancel(tr_sim *sim, tri_sim_event *event);
 
 /* ---- sim.c ---- */
 

@@ -4,9 +4,8 @@
  * A file has two contents: what reads see, and what is on the platter. The
  * operations between the two are kept in order; a sync applies them to the
  * platter, a crash applies a part of them and makes the platter what reads
- * see. Contents lie in chunks that never move, so that a map is an address in
- * one of them and is shared by all who map it. What is written through a map
- * never reaches the platter.
+ * see. A map is an address in the content that reads see, and is shared by all
+ * who map it. What is written through a map never reaches the platter.
  *
  * Invariant: seen == platter + pending, in order (but for maps, and for writes
  * that a fault lost). An inode lives while it is open, or has a name now or on
@@ -17,15 +16,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "sim/sim_content.h"
+
 #define FILE_MAGIC UINT64_C(0x73696d2066696c65)
 
 #define SIZE_LIMIT (UINT64_C(1) << 40)  // of a file; beyond is TR_EIO
-
-typedef struct content {
-    char **chunks;  // NULL ones are zeros
-    uint64_t count;
-    uint64_t size;
-} content;
 
 /* Something done to a file that is not on the platter yet. */
 typedef struct operation {
@@ -50,8 +45,8 @@ typedef struct inode {
     uint32_t open_count;
     bool named;          // its name is in the directory, as we see it
     bool named_platter;  // and on the platter
-    content seen;
-    content platter;
+    tri_content seen;
+    tri_content platter;
     tri_list pending;  // of operation
     tri_list locks;    // of range_lock
     char path[];
@@ -70,134 +65,6 @@ struct tri_file {
 struct tri_sim_disk {
     tri_list inodes, files;
 };
-
-/* ---- contents ---- */
-
-static bool content_reserve(content *it, uint64_t size)
-{
-    uint64_t count = (size + TRI_SIM_CHUNK - 1) / TRI_SIM_CHUNK;
-
-    if (count <= it->count) {
-        return true;
-    }
-    uint64_t roomy = count + it->count / 2;
-    char **chunks = realloc(it->chunks, roomy * sizeof(*chunks));
-    if (chunks == NULL) {
-        return false;
-    }
-    memset(chunks + it->count, 0, (roomy - it->count) * sizeof(*chunks));
-    it->chunks = chunks;
-    it->count = roomy;
-    return true;
-}
-
-static char *chunk_of(content *it, uint64_t index)
-{
-    if (it->chunks[index] == NULL) {
-        it->chunks[index] = calloc(1, TRI_SIM_CHUNK);
-    }
-    return it->chunks[index];
-}
-
-/* How much of [offset, offset + size) lies in the chunk of offset. */
-static size_t span_at(uint64_t offset, size_t size)
-{
-    size_t left = TRI_SIM_CHUNK - (size_t)(offset % TRI_SIM_CHUNK);
-
-    return size < left ? size : left;
-}
-
-/* False: no memory; a part may have been written. */
-static bool content_write(content *it, const char *at, size_t size,
-                          uint64_t offset)
-{
-    if (!content_reserve(it, offset + size)) {
-        return false;
-    }
-    while (size > 0) {
-        size_t span = span_at(offset, size);
-        char *chunk = chunk_of(it, offset / TRI_SIM_CHUNK);
-        if (chunk == NULL) {
-            return false;
-        }
-        memcpy(chunk + offset % TRI_SIM_CHUNK, at, span);
-        at += span;
-        offset += span;
-        size -= span;
-    }
-    it->size = tri_max(it->size, offset);
-    return true;
-}
-
-/* Returns how much was there. */
-static size_t content_read(const content *it, char *at, size_t size,
-                           uint64_t offset)
-{
-    if (offset >= it->size) {
-        return 0;
-    }
-    size = (size_t)tri_min(size, it->size - offset);
-    for (size_t done = 0; done < size;) {
-        size_t span = span_at(offset, size - done);
-        uint64_t index = offset / TRI_SIM_CHUNK;
-        const char *chunk = index < it->count ? it->chunks[index] : NULL;
-        if (chunk != NULL) {
-            memcpy(at + done, chunk + offset % TRI_SIM_CHUNK, span);
-        } else {
-            memset(at + done, 0, span);
-        }
-        done += span;
-        offset += span;
-    }
-    return size;
-}
-
-/* Chunks stay where they are: somebody may have mapped them. */
-static bool content_resize(content *it, uint64_t size)
-{
-    if (!content_reserve(it, size)) {
-        return false;
-    }
-    // What is cut off reads as zeros if the file grows again.
-    for (uint64_t at = size; at < it->size;) {
-        size_t span = span_at(at, (size_t)tri_min(it->size - at, SIZE_MAX));
-        char *chunk = it->chunks[at / TRI_SIM_CHUNK];
-        if (chunk != NULL) {
-            memset(chunk + at % TRI_SIM_CHUNK, 0, span);
-        }
-        at += span;
-    }
-    it->size = size;
-    return true;
-}
-
-static void content_fini(content *it)
-{
-    for (uint64_t i = 0; i < it->count; i++) {
-        free(it->chunks[i]);
-    }
-    free(it->chunks);
-    *it = (content){0};
-}
-
-/* Only after a crash: there are no maps. False: no memory. */
-static bool content_copy(content *to, const content *from)
-{
-    if (!content_resize(to, 0) || !content_resize(to, from->size)) {
-        return false;
-    }
-    for (uint64_t i = 0; i < from->count && i < to->count; i++) {
-        if (from->chunks[i] == NULL) {
-            continue;
-        }
-        char *chunk = chunk_of(to, i);
-        if (chunk == NULL) {
-            return false;
-        }
-        memcpy(chunk, from->chunks[i], TRI_SIM_CHUNK);
-    }
-    return true;
-}
 
 /* ---- inodes and names ---- */
 
@@ -220,8 +87,8 @@ static void inode_free(inode *it)
         tri_list_remove(link);
         free(tri_container_of(link, range_lock, link));
     }
-    content_fini(&it->seen);
-    content_fini(&it->platter);
+    tri_content_fini(&it->seen);
+    tri_content_fini(&it->platter);
     tri_list_remove(&it->link);
     free(it);
 }
@@ -421,7 +288,7 @@ tr_err tri_sim_file_read(tri_file *file, void *at, size_t size, uint64_t offset,
     if (err != TR_OK) {
         return err;
     }
-    *done = content_read(&file->inode->seen, at, size, offset);
+    *done = tri_content_read(&file->inode->seen, at, size, offset);
     if (*done > 0 && strikes(file, TRI_FAULT_disk_bit_flip)) {
         uint64_t bit = tri_sim_fault_below(file->sim, TRI_FAULT_disk_bit_flip,
                                            (uint64_t)*done * 8);
@@ -441,7 +308,7 @@ static tr_err do_write(inode *it, const char *at, size_t size, uint64_t offset,
     }
     *op = (operation){.offset = offset, .size = size, .is_lost = is_lost};
     memcpy(op->bytes, at, size);
-    if (!content_write(&it->seen, at, size, offset)) {
+    if (!tri_content_write(&it->seen, at, size, offset)) {
         free(op);
         return TR_ENOMEM;
     }
@@ -518,7 +385,7 @@ tr_err tri_sim_file_truncate(tri_file *file, uint64_t size)
     }
     op->is_truncate = true;
     op->offset = size;
-    if (!content_resize(&file->inode->seen, size)) {
+    if (!tri_content_resize(&file->inode->seen, size)) {
         free(op);
         return TR_ENOMEM;
     }
@@ -540,9 +407,9 @@ tr_err tri_sim_file_size(tri_file *file, uint64_t *out)
 
 static void apply(inode *it, const operation *op)
 {
-    bool done = op->is_truncate ? content_resize(&it->platter, op->offset)
-                                : content_write(&it->platter, op->bytes,
-                                                op->size, op->offset);
+    bool done = op->is_truncate ? tri_content_resize(&it->platter, op->offset)
+                                : tri_content_write(&it->platter, op->bytes,
+                                                    op->size, op->offset);
 
     if (!done) {
         tr_abort("sim", "no memory for a simulated disk");
@@ -585,7 +452,7 @@ static void apply_torn(inode *it, const operation *op, tri_rand *rand)
         size_t span = TRI_SIM_SECTOR - (size_t)(at % TRI_SIM_SECTOR);
         span = (size_t)tri_min(span, op->size - done);
         if (tri_rand_next(rand) & 1 &&
-            !content_write(&it->platter, op->bytes + done, span, at)) {
+            !tri_content_write(&it->platter, op->bytes + done, span, at)) {
             tr_abort("sim", "no memory for a simulated disk");
         }
         done += span;
@@ -633,7 +500,7 @@ static void crash_content(inode *it, tri_rand *rand)
         }
     }
     drop_pending(it);
-    if (!content_copy(&it->seen, &it->platter)) {
+    if (!tri_content_copy(&it->seen, &it->platter)) {
         tr_abort("sim", "no memory for a simulated disk");
     }
 }
@@ -724,6 +591,7 @@ static void cut_own(tri_file *file, uint64_t begin_at, uint64_t end,
         }
         if (lock->begin < begin_at && lock->end > end) {
             range_lock *tail = *spare;
+            TRI_CHECK(tail != NULL);  // one's own locks never overlap
             *spare = NULL;
             *tail = *lock;
             tail->link = (tri_link){0};
@@ -794,7 +662,7 @@ tr_err tri_sim_file_lock(tri_file *file, uint64_t offset, uint64_t size,
 tr_err tri_sim_file_map(tri_file *file, uint64_t offset, size_t size,
                         void **out)
 {
-    content *seen = &file->inode->seen;
+    tri_content *seen = &file->inode->seen;
 
     *out = NULL;
     tr_err err = begin(file);
@@ -802,15 +670,11 @@ tr_err tri_sim_file_map(tri_file *file, uint64_t offset, size_t size,
         return err;
     }
     if (size == 0 || offset > seen->size || size > seen->size - offset ||
-        span_at(offset, size) != size) {
+        offset / TRI_SIM_CHUNK != (offset + size - 1) / TRI_SIM_CHUNK) {
         return TR_EINVAL;
     }
-    char *chunk = chunk_of(seen, offset / TRI_SIM_CHUNK);
-    if (chunk == NULL) {
-        return TR_ENOMEM;
-    }
-    *out = chunk + offset % TRI_SIM_CHUNK;
-    return TR_OK;
+    *out = tri_content_at(seen, offset, size);
+    return *out != NULL ? TR_OK : TR_ENOMEM;
 }
 
 void tri_sim_file_unmap(tri_file *file, void *at, size_t size)

@@ -9,9 +9,9 @@
 #define TRI_SIM_SIM_DISK_H
 
 #include "sim/sim.h"
+#include "sim/sim_content.h"
 
-#define TRI_SIM_SECTOR ((size_t)512)        // what a disk writes whole
-#define TRI_SIM_CHUNK  ((size_t)64 * 1024)  // of a file in memory
+#define TRI_SIM_SECTOR ((size_t)512)  // what a disk writes whole
 
 /* A map must not cross a multiple of TRI_SIM_CHUNK: TR_EINVAL. */
 tr_err tri_sim_file_open(tri_world *world, tri_file **out, const char *path,
