@@ -33,6 +33,8 @@ struct tr_log_record {
 
 /* Bytes for a path with its NUL; a longer one is cut. */
 enum { TR_PATH_SIZE = 256 };
+/* How many of an actor's last states are kept. */
+enum { TR_HISTORY = 8 };
 
 /* One actor. */
 typedef struct tr_actor_info {
@@ -47,6 +49,7 @@ typedef struct tr_actor_info {
     const char *running;  // type of the message being handled, or NULL
     tr_nanos since;       // tr_now when that began
     char path[TR_PATH_SIZE];
+    tr_state history[TR_HISTORY];  // newest first; 0: there were no more
 } tr_actor_info;
 
 /* Sums since the system was opened; actors and parked are of this moment. */

@@ -496,7 +496,8 @@ void (tr_handle_drop)(tr_from from, tr_ref ref)
                atomic_load_explicit(&cell->id, memory_order_relaxed) ==
                    ref.id &&
                atomic_fetch_sub_explicit(&ext->handles, 1,
-                                         memory_order_acq_rel) == 1;
+                                         memory_order_acq_rel) ==
+                   (TRI_HANDLES_COUNT | 1);
     }
     tri_leave(&who);
     if (last) {

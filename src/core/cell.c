@@ -39,7 +39,6 @@ tri_cell *tri_cell_new(tr_system *sys, tri_cache *cache, uint64_t id)
     cell->props = NULL;
     cell->notice = (tri_node){.kind = TRI_NODE_FAILURE};
     cell->incarnation = 0;  // 1 when it first starts
-    cell->forced = 0;
     // Relaxed, all: the ref is not known to anybody yet; stale senders may
     // read them and are told apart by the id.
     atomic_store_explicit(&cell->parent, NULL, memory_order_relaxed);
@@ -47,7 +46,14 @@ tri_cell *tri_cell_new(tr_system *sys, tri_cache *cache, uint64_t id)
     atomic_store_explicit(&cell->queued, 0, memory_order_relaxed);
     atomic_store_explicit(&cell->handled, 0, memory_order_relaxed);
     atomic_store_explicit(&cell->life, TR_STATE_CREATED, memory_order_relaxed);
-    atomic_store_explicit(&cell->ext, NULL, memory_order_relaxed);
+    atomic_store_explicit(&cell->history, TR_STATE_CREATED,
+                          memory_order_relaxed);
+    // A late sender may have made one for the dead.
+    tri_ext *left = atomic_exchange_explicit(&cell->ext, NULL,
+                                             memory_order_acquire);
+    if (left != NULL) {
+        tri_cache_free(cache, TRI_CLASS_EXT, left);
+    }
     atomic_store_explicit(&cell->signals, id << TRI_SIG_BITS,
                           memory_order_relaxed);
     atomic_store_explicit(&cell->sys_mail, 0, memory_order_relaxed);

@@ -76,6 +76,7 @@ enum {
 enum {
     TRI_SLOW_LIFE = 1,     // not RUNNING
     TRI_SLOW_PARKED = 2,   // turns are parked
+    TRI_SIG_NOTED = 4096,  // the notice of a failure is back: lifecycle.c
     TRI_SLOW_PENDING = 4,  // tr_terminated and the like wait in ext
     TRI_SLOW_URGENT = 8,   // priority lanes are not empty
     TRI_SLOW_BLOCKED = 16, // senders wait for room
@@ -116,7 +117,7 @@ struct tri_cell {
     struct tri_props *props;
     tri_node notice;  // tells the parent of a failure
     uint32_t incarnation;
-    uint32_t forced;  // given up by its parent
+    _Atomic(uint32_t) history;  // last eight states, 4 bits each
 };
 
 #define TRI_SIG_BITS 16
@@ -238,7 +239,7 @@ typedef enum tri_wait_kind {
 typedef struct tri_heap_block {
     struct tri_heap_block *next, *prev;
     size_t size;
-    uint64_t pad;
+    struct tri_heap_block *text_next;  // of the stored state: persist.c
 } tri_heap_block;
 
 typedef struct tri_closer {
@@ -305,15 +306,19 @@ struct tri_ext {
 
     tri_failure failure;
     uint32_t restarts;                // in the window
-    uint32_t restarts_all;
+    tri_heap_block *texts;            // of the stored state
+    uint64_t version;                 // of the stored state
+    bool reload;                      // what is stored is not known
+    _Atomic(uint32_t) stores;         // questions the store has not answered
     tr_nanos window_start;
     tr_nanos backoff;
-    uint32_t history;                 // last eight states, 4 bits each
 
     _Atomic(uint32_t) bounded;        // messages inside, where TRI_CELL_BOUNDED
     tri_wait *blocked;                // senders waiting for room
     tri_wait *blocked_last;
 
+    uint32_t group_restarts;          // of its children, as a group
+    tr_nanos group_start;
     /* The wait-for edge of the turn that is parked on another actor. */
     _Atomic(uint64_t) edge_cell;
     _Atomic(uint64_t) edge_id;

@@ -232,6 +232,20 @@ static tri_join *take_kept(tr_system *sys, uint64_t id)
     return join;
 }
 
+/* Its target had ended: the result it left, if it did. Takes join. */
+static tri_join *rather_kept(tr_system *sys, tri_join *join, uint8_t flags)
+{
+    if (!join->missing || join->err != TR_ENOENT || (flags & JOIN_START)) {
+        return join;
+    }
+    tri_join *kept = take_kept(sys, join->target_id);
+    if (kept == NULL) {
+        return join;
+    }
+    tri_join_abandon(join);
+    return kept;
+}
+
 static tri_join *join_new(tr_system *sys, tr_ref waiter, uint64_t correlation,
                           tr_ref target, uint8_t flags, bool wants_state)
 {
@@ -302,11 +316,15 @@ static tr_err join_inside(tr_ctx *ctx, tr_ref ref, tr_nanos timeout,
         tri_join_abandon(wait.join);
         wait.join = NULL;
     }
-    if (err == TR_ENOENT) {
+    if (err == TR_ENOENT && !(flags & JOIN_START)) {
         wait.join = take_kept(ctx->sys, ref.id);
         err = wait.join != NULL ? TR_OK : err;
     }
-    return err == TR_OK ? take_result(wait.join, result, state) : err;
+    if (err != TR_OK) {
+        return err;
+    }
+    return take_result(rather_kept(ctx->sys, wait.join, flags), result,
+                       state);
 }
 
 static tr_err join_outside(tr_from from, tr_ref ref, tr_nanos timeout,
@@ -337,19 +355,14 @@ static tr_err join_outside(tr_from from, tr_ref ref, tr_nanos timeout,
     if (err == TR_OK) {
         back = (tri_join *)(void *)tri_mailbox_wait(&box, deadline);
         err = back != NULL ? TR_OK : TR_ETIMEDOUT;
-    } else if (err == TR_ENOENT) {
+    } else if (err == TR_ENOENT && !(flags & JOIN_START)) {
         back = take_kept(sys, ref.id);
         err = back != NULL ? TR_OK : err;
     }
     tri_mailbox_close(&box);
-    if (back != NULL && back->missing && back->err == TR_ENOENT) {
-        tri_join *kept = take_kept(sys, ref.id);
-        if (kept != NULL) {
-            tri_join_abandon(back);
-            back = kept;
-        }
-    }
-    return err == TR_OK ? take_result(back, result, state) : err;
+    return err == TR_OK
+               ? take_result(rather_kept(sys, back, flags), result, state)
+               : err;
 }
 
 static tr_err join_any(tr_from from, tr_ref ref, tr_nanos timeout,

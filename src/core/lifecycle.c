@@ -35,10 +35,23 @@ static const uint32_t legal[] = {
 /* cell->stage, while STOPPING and while RESTARTING. */
 enum {
     STAGE_UNWIND,    // parked turns must return
+    STAGE_FAMILY,    // pre_stop or pre_restart is done
     STAGE_CHILDREN,  // children must end
-    STAGE_LAST_HOOK, // post_stop has not been called yet
     STAGE_RELEASE,   // post_stop is done
     STAGE_DELAY,     // the delay before the next incarnation
+    STAGE_START,     // ... is over
+    STAGE_QUIET = 64,  // a bit: the hooks of this end have run already
+};
+
+/*
+ * cell->stage, while FAILED. The parent may look at the cell as long as it
+ * has the notice, so what it is told meanwhile waits here, too.
+ */
+enum {
+    FAILED_NOTED = 1,  // the notice is back
+    FAILED_STOP = 2,
+    FAILED_KILL = 4,
+    FAILED_FORCE = 8,
 };
 
 const char *tri_state_name(tr_state state)
@@ -56,6 +69,15 @@ bool tri_life_legal(tr_state from, tr_state to)
            (legal[from] & (UINT32_C(1) << to)) != 0;
 }
 
+static void tell_state(tri_worker *worker, tri_cell *cell, tr_state state)
+{
+    // Relaxed: a subscriber that comes now may miss this one.
+    if (atomic_load_explicit(&worker->sys->watch_events,
+                             memory_order_relaxed) & TRI_EVENT_LIFECYCLE) {
+        worker->sys->up->lifecycle(worker, cell, state);
+    }
+}
+
 void tri_life_set(tri_worker *worker, tri_cell *cell, tr_state state)
 {
     tr_state before = tri_cell_life(cell);
@@ -67,14 +89,13 @@ void tri_life_set(tri_worker *worker, tri_cell *cell, tr_state state)
     } else {
         cell->slow |= TRI_SLOW_LIFE;
     }
-    tri_ext *ext = tri_ext_of(cell);
-    if (ext != NULL) {
-        ext->history = ext->history << 4 | (uint32_t)state;
-    }
-    // Relaxed: a subscriber that comes now may miss this one.
-    if (atomic_load_explicit(&worker->sys->watch_events,
-                             memory_order_relaxed) & TRI_EVENT_LIFECYCLE) {
-        worker->sys->up->lifecycle(worker, cell, state);
+    // Relaxed: for observers; only the owner writes.
+    uint32_t history =
+        atomic_load_explicit(&cell->history, memory_order_relaxed);
+    atomic_store_explicit(&cell->history, history << 4 | (uint32_t)state,
+                          memory_order_relaxed);
+    if (state != TR_STATE_STOPPED) {  // X1: told when the name is free
+        tell_state(worker, cell, state);
     }
 }
 
@@ -113,8 +134,7 @@ static void hook_failed(tr_ctx *ctx, tr_err err)
     tri_turn_end(ctx);
 }
 
-/* The behaviour it was spawned with; its hooks are the actor's. */
-static const tri_behaviour *first_of(tri_cell *cell)
+const tri_behaviour *tri_first_behaviour(tri_cell *cell)
 {
     tri_ext *ext = tri_ext_of(cell);
     return ext != NULL && ext->first != NULL ? ext->first : tri_cell_behaviour(cell);
@@ -122,7 +142,7 @@ static const tri_behaviour *first_of(tri_cell *cell)
 
 static const tr_actor_def *def_of(tri_cell *cell)
 {
-    return first_of(cell)->def;
+    return tri_first_behaviour(cell)->def;
 }
 
 /* ---- start ---- */
@@ -326,13 +346,29 @@ void tri_life_fail(tr_ctx *ctx, tr_err err)
     // Relaxed: a statistic.
     atomic_fetch_add_explicit(&worker->count.failures, 1,
                               memory_order_relaxed);
+    cell->stage = 0;
     tri_life_set(worker, cell, TR_STATE_FAILED);
     tri_join_started(worker, cell, err);
     tri_cell *parent = tri_cell_parent(cell);
     cell->notice.kind = TRI_NODE_FAILURE;
     if (parent == NULL ||
         !tri_push_system(worker, parent, &cell->notice)) {
-        tri_life_signals(ctx, TRI_SIG_DOOM);  // SV3
+        tri_life_signals(ctx, TRI_SIG_DOOM | TRI_SIG_NOTED);  // SV3
+    }
+}
+
+bool tri_life_takes_children(tri_cell *cell)
+{
+    uint8_t stage = cell->stage & (uint8_t)~STAGE_QUIET;
+    switch (tri_cell_life(cell)) {
+    case TR_STATE_STOPPING:
+    case TR_STATE_RESTARTING:
+        return stage < STAGE_CHILDREN;
+    case TR_STATE_STOPPED:
+    case TR_STATE_TERMINATED:
+        return false;
+    default:
+        return true;
     }
 }
 
@@ -413,7 +449,7 @@ static void begin_stop(tr_ctx *ctx, tr_reason reason)
             tri_cut_waits(ctx->worker, cell,
                           TRI_CUT_MESSAGES | TRI_CUT_RUN | TRI_CUT_HOOKS,
                           TR_EKILLED);
-            if (cell->stage >= STAGE_CHILDREN) {
+            if ((cell->stage & ~STAGE_QUIET) >= STAGE_CHILDREN) {
                 signal_children(ctx, TRI_SIG_KILL);
             }
         }
@@ -422,8 +458,10 @@ static void begin_stop(tr_ctx *ctx, tr_reason reason)
     if (life == TR_STATE_CREATED) {
         tri_life_set(ctx->worker, cell, TR_STATE_STARTING);
     }
+    // The old incarnation has said good-bye, and may hold nothing any more.
+    bool silent = life == TR_STATE_RESTARTING && cell->stage >= STAGE_RELEASE;
     cell->reason = (uint8_t)reason;
-    cell->stage = STAGE_UNWIND;
+    cell->stage = STAGE_UNWIND | (silent ? STAGE_QUIET : 0);
     tri_life_set(ctx->worker, cell, TR_STATE_STOPPING);
     queue_append(cell, tri_close_user(cell));
     tri_room(ctx->worker, cell);
@@ -458,6 +496,8 @@ static void resume(tr_ctx *ctx)
     tri_cell *cell = ctx->cell;
     tri_failure_clear(ctx->worker, cell, TR_DEAD_FAILED);
     tri_life_set(ctx->worker, cell, TR_STATE_RUNNING);
+    // Whose failure was escalated to us goes on as well.
+    signal_children(ctx, TRI_SIG_RESUME);
 }
 
 /* ---- signals ---- */
@@ -471,14 +511,14 @@ static void deadline(tr_ctx *ctx)
         return;  // a signal of an earlier arming
     }
     if (life == TR_STATE_RESTARTING && cell->stage == STAGE_DELAY) {
-        cell->stage = STAGE_DELAY + 1;
+        cell->stage = STAGE_START;
     } else if (life == TR_STATE_RESTARTING) {
         begin_stop(ctx, TR_FORCED);  // rule 5
     } else if (life == TR_STATE_STOPPING) {
         // Rule 3: the time of parked turns is over.
         tri_cut_waits(ctx->worker, cell, TRI_CUT_MESSAGES | TRI_CUT_HOOKS,
                       cell->reason == TR_KILLED ? TR_EKILLED : TR_ESTOPPED);
-        if (cell->stage == STAGE_CHILDREN) {
+        if ((cell->stage & ~STAGE_QUIET) == STAGE_CHILDREN) {
             signal_children(ctx, TRI_SIG_FORCE);
             tri_children_give_up(ctx);
         }
@@ -495,7 +535,9 @@ static void decided(tr_ctx *ctx, uint32_t signals)
             begin_stop(ctx, TR_FAILED);
         }
     } else if (signals & TRI_SIG_RESTART) {
-        if (life == TR_STATE_FAILED || life == TR_STATE_RUNNING) {
+        // With RESUME: only if it has failed.
+        if (life == TR_STATE_FAILED ||
+            (life == TR_STATE_RUNNING && !(signals & TRI_SIG_RESUME))) {
             begin_restart(ctx);
         }
     } else if (life == TR_STATE_FAILED) {
@@ -503,9 +545,40 @@ static void decided(tr_ctx *ctx, uint32_t signals)
     }
 }
 
+/* While the parent has the notice nothing moves; returns what may be done. */
+static uint32_t while_failed(tri_cell *cell, uint32_t signals)
+{
+    enum { ENDS = TRI_SIG_STOP | TRI_SIG_KILL | TRI_SIG_FORCE,
+           DECISIONS = TRI_SIG_RESTART | TRI_SIG_RESUME | TRI_SIG_DOOM };
+    cell->stage |= (signals & TRI_SIG_NOTED ? FAILED_NOTED : 0) |
+                   (signals & TRI_SIG_STOP ? FAILED_STOP : 0) |
+                   (signals & TRI_SIG_KILL ? FAILED_KILL : 0) |
+                   (signals & TRI_SIG_FORCE ? FAILED_FORCE : 0);
+    signals &= ~(uint32_t)ENDS;
+    if (!(cell->stage & FAILED_NOTED)) {
+        return signals & ~(uint32_t)DECISIONS;
+    }
+    signals |= (cell->stage & FAILED_STOP ? TRI_SIG_STOP : 0) |
+               (cell->stage & FAILED_KILL ? TRI_SIG_KILL : 0) |
+               (cell->stage & FAILED_FORCE ? TRI_SIG_FORCE : 0);
+    cell->stage = FAILED_NOTED;
+    if (signals & ENDS) {  // it is not restarted to be stopped
+        signals &= ~(uint32_t)(TRI_SIG_RESTART | TRI_SIG_RESUME);
+    }
+    return signals;
+}
+
 void tri_life_signals(tr_ctx *ctx, uint32_t signals)
 {
     tri_cell *cell = ctx->cell;
+    if (tri_cell_life(cell) == TR_STATE_FAILED) {
+        signals = while_failed(cell, signals);
+    }
+    if (signals & TRI_SIG_CLOSING) {
+        tri_cut_waits(ctx->worker, cell,
+                      TRI_CUT_MESSAGES | TRI_CUT_RUN | TRI_CUT_HOOKS,
+                      TR_ECLOSED);
+    }
     if (signals & TRI_SIG_ROOM) {
         tri_room_if_low(ctx->worker, cell);
     }
@@ -524,11 +597,6 @@ void tri_life_signals(tr_ctx *ctx, uint32_t signals)
         begin_stop(ctx, TR_KILLED);
         cell->reason = TR_FORCED;
         signal_children(ctx, TRI_SIG_FORCE);
-    }
-    if (signals & TRI_SIG_CLOSING) {
-        tri_cut_waits(ctx->worker, cell,
-                      TRI_CUT_MESSAGES | TRI_CUT_RUN | TRI_CUT_HOOKS,
-                      TR_ECLOSED);
     }
 }
 
@@ -685,7 +753,12 @@ static void leave_family(tri_cell *cell)
         if (parent == NULL) {
             return;
         }
-        tri_ext *ext = tri_ext_of(parent);
+        // Acquire: pairs with tri_ext_need; gone only if we were given up.
+        tri_ext *ext = atomic_load_explicit(&parent->ext,
+                                            memory_order_acquire);
+        if (ext == NULL) {
+            continue;
+        }
         tri_lock_take(&ext->lock);
         if (tri_cell_parent(cell) != parent) {
             tri_lock_drop(&ext->lock);
@@ -751,6 +824,7 @@ static tri_step finish(tr_ctx *ctx)
     drain(ctx);
     tri_room(worker, cell);
     leave_family(cell);
+    tell_state(worker, cell, TR_STATE_STOPPED);
     tri_life_set(worker, cell, TR_STATE_TERMINATED);
     close_system_lane(ctx);
     tri_failure_clear(worker, cell, TR_DEAD_FAILED);
@@ -800,24 +874,38 @@ static bool failed_to_start(tri_cell *cell)
            ext != NULL && ext->failure.phase == TR_IN_START;
 }
 
+/* Rule 28: a successor must not load under a write of ours. */
+static bool waits_for_store(tri_cell *cell)
+{
+    tri_ext *ext = tri_ext_of(cell);
+    // Acquire: pairs with the answer that counts itself out.
+    return ext != NULL &&
+           atomic_load_explicit(&ext->stores, memory_order_acquire) > 0;
+}
+
 static tri_step stop_step(tr_ctx *ctx)
 {
     tri_cell *cell = ctx->cell;
     const tr_actor_def *def = def_of(cell);
     bool hard = cell->reason == TR_KILLED || cell->reason == TR_FORCED;
+    uint8_t silent = cell->stage & STAGE_QUIET;
 
-    switch (cell->stage) {
+    switch (cell->stage & ~STAGE_QUIET) {
     case STAGE_UNWIND:
         if (tri_parked_count(cell, TRI_CUT_MESSAGES | TRI_CUT_RUN) > 0) {
             return TRI_STEP_WAIT;
         }
-        cell->stage = STAGE_CHILDREN;
-        if (!hard && cell->incarnation > 0 && !failed_to_start(cell)) {
+        cell->stage = STAGE_FAMILY | silent;
+        if (!hard && !silent && cell->incarnation > 0 &&
+            !failed_to_start(cell)) {
             tr_err err = run_hook(ctx, TR_IN_STOP, def->pre_stop);
             if (err != TR_OK) {
                 hook_failed(ctx, err);
             }
         }
+        return TRI_STEP_AGAIN;
+    case STAGE_FAMILY:
+        cell->stage = STAGE_CHILDREN | silent;
         close_family(cell, true);
         signal_children(ctx, cell->reason == TR_KILLED   ? TRI_SIG_KILL
                              : cell->reason == TR_FORCED ? TRI_SIG_FORCE
@@ -828,10 +916,12 @@ static tri_step stop_step(tr_ctx *ctx)
             return TRI_STEP_WAIT;
         }
         cell->stage = STAGE_RELEASE;
-        post_stop(ctx, (tr_reason)cell->reason);
+        if (!silent) {
+            post_stop(ctx, (tr_reason)cell->reason);
+        }
         return TRI_STEP_AGAIN;
     default:
-        return finish(ctx);
+        return waits_for_store(cell) ? TRI_STEP_WAIT : finish(ctx);
     }
 }
 
@@ -847,7 +937,7 @@ static tri_step restart_step(tr_ctx *ctx)
         if (tri_parked_count(cell, TRI_CUT_MESSAGES | TRI_CUT_RUN) > 0) {
             return TRI_STEP_WAIT;
         }
-        cell->stage = STAGE_CHILDREN;
+        cell->stage = STAGE_FAMILY;
         if (def->pre_restart != NULL) {
             tri_failure_view view;
             tri_failure_show(ctx->sys, cell, &view);
@@ -859,6 +949,9 @@ static tri_step restart_step(tr_ctx *ctx)
                 tri_turn_end(ctx);
             }
         }
+        return TRI_STEP_AGAIN;
+    case STAGE_FAMILY:
+        cell->stage = STAGE_CHILDREN;
         if (!keep) {
             close_family(cell, true);
             signal_children(ctx, TRI_SIG_STOP);
@@ -868,32 +961,43 @@ static tri_step restart_step(tr_ctx *ctx)
         if (!keep && live_children(cell) > 0) {
             return TRI_STEP_WAIT;
         }
-        cell->stage = STAGE_LAST_HOOK;
+        cell->stage = STAGE_RELEASE;
         post_stop(ctx, TR_RESTARTING);
         return TRI_STEP_AGAIN;
-    case STAGE_LAST_HOOK:
+    case STAGE_RELEASE:
+        if (waits_for_store(cell)) {
+            return TRI_STEP_WAIT;
+        }
         release(ctx, TR_ERESTARTED);
-        tri_unwatch_all_but_children(ctx->worker, cell);
+        if (keep) {
+            tri_unwatch_all_but_children(ctx->worker, cell);
+        } else {
+            tri_unwatch_all(ctx->worker, cell);
+        }
         tri_unstash(cell);
         if (tri_supervision_of(ctx->sys, cell)->clear_mailbox) {
             tri_detach(cell);
+            gather_queue(cell);
             queue_dead(ctx->worker, cell, TR_DEAD_RESTARTED);
         }
         tri_failure_retry(ctx, cell);
-        tri_cell_become(cell, first_of(cell));
+        tri_cell_become(cell, tri_first_behaviour(cell));
         cell->stage = STAGE_DELAY;
         if (ext != NULL && ext->backoff > 0) {
             arm_deadline(ctx, ext->backoff);
             ext->backoff = 0;
             return TRI_STEP_WAIT;
         }
-        cell->stage = STAGE_DELAY + 1;
+        cell->stage = STAGE_START;
         return TRI_STEP_AGAIN;
     case STAGE_DELAY:
         return TRI_STEP_WAIT;
     default:
         tri_disarm(ctx->sys, cell->wheel, &cell->timer);
         close_family(cell, false);
+        if (keep) {  // whose failure was escalated to us begins anew as well
+            signal_children(ctx, TRI_SIG_RESTART | TRI_SIG_RESUME);
+        }
         return start(ctx);
     }
 }

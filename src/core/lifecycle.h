@@ -10,8 +10,14 @@
 
 #define TRI_STOP_TIMEOUT TR_SECONDS(5)
 
+/* In tri_ext.handles: the actor ends with its last handle. */
+#define TRI_HANDLES_COUNT (UINT32_C(1) << 31)
+
 /* A code that only the runtime may use becomes TR_EFAILED. */
 tr_err tri_blame(tr_err err);
+
+/* Whether it may have another child: not beyond pre_stop (rule 24). */
+bool tri_life_takes_children(tri_cell *cell);
 
 void tri_unstash(tri_cell *cell);
 /* Takes node: a dead letter, or what else becomes of its kind. */
@@ -60,6 +66,8 @@ void tri_join_abandon(tri_join *join);  // frees it
 
 /* ---- lifecycle.c ---- */
 
+/* The behaviour it was spawned with; its hooks are the actor's. */
+const tri_behaviour *tri_first_behaviour(tri_cell *cell);
 void tri_state_abandon(tri_worker *worker, tri_cell *cell);
 
 /* ---- ask.c ---- */

@@ -163,6 +163,7 @@ void tri_mailbox_close(tri_mailbox *box)
         tri_mailbox_drop(who.worker, self, node);
         node = next;
     }
+    tri_watchers_tell(who.worker, cell, TR_STOPPED);
     tri_ext_free(who.worker, cell);
     tri_cell_free(&who.worker->cache, cell);
     tri_leave(&who);

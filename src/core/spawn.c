@@ -198,7 +198,6 @@ void tri_children_give_up(tr_ctx *ctx)
         atomic_fetch_sub_explicit(&ext->live_children, 1,
                                   memory_order_relaxed);
         tri_lock_drop(&root_ext->lock);
-        child->forced = true;
         child = next;
     }
     tri_lock_drop(&ext->lock);
@@ -291,8 +290,8 @@ static tr_err prepare(tri_actor_from *who, tri_cell *parent, tri_cell *cell,
     }
     if (o->auto_stop) {
         // Relaxed: the spawner holds the first.
-        atomic_store_explicit(&tri_ext_of(cell)->handles, 1,
-                              memory_order_relaxed);
+        atomic_store_explicit(&tri_ext_of(cell)->handles,
+                              TRI_HANDLES_COUNT | 1, memory_order_relaxed);
     }
     // Relaxed: its ref is not known yet.
     atomic_store_explicit(&cell->flags, flags, memory_order_relaxed);
@@ -325,14 +324,13 @@ tr_ref tri_spawn_under(tri_actor_from *who, tri_cell *parent,
 /* May this actor have another child now? Rules 24 and 25. */
 static tr_err may_spawn(tri_actor_from *who)
 {
-    // Acquire: pairs with tri_system_begin_end.
-    if (who->ctx == NULL) {
-        return atomic_load_explicit(&who->sys->terminating,
-                                    memory_order_acquire)
-                   ? TR_ECLOSED
-                   : TR_OK;
+    if (who->ctx != NULL) {
+        return tri_life_takes_children(who->ctx->cell) ? TR_OK : TR_ESTOPPED;
     }
-    return TR_OK;
+    // Acquire: pairs with tri_system_begin_end.
+    return atomic_load_explicit(&who->sys->terminating, memory_order_acquire)
+               ? TR_ECLOSED
+               : TR_OK;
 }
 
 tr_ref (tr_spawn)(tr_from from, const tr_actor_def *def,

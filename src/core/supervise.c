@@ -52,9 +52,14 @@ bool tri_supervision_fill(tr_supervision *policy)
 
 const tr_supervision *tri_supervision_of(tr_system *sys, tri_cell *cell)
 {
-    return cell->props != NULL && cell->props->has_supervision
-               ? &cell->props->supervision
-               : &sys->supervision;
+    if (cell->props != NULL && cell->props->has_supervision) {
+        return &cell->props->supervision;
+    }
+    // SV24: /user carries what its children are treated with.
+    tri_cell *user = sys->user;
+    bool custom = user != NULL && tri_cell_parent(cell) == user &&
+                  user->props != NULL && user->props->has_supervision;
+    return custom ? &user->props->supervision : &sys->supervision;
 }
 
 /* ---- showing a failure ---- */
@@ -165,22 +170,38 @@ static tr_nanos backoff(tr_system *sys, const tr_supervision *policy,
     return (tr_nanos)span;
 }
 
-/* Counts a restart into the window; false: the limit is exceeded (SV9). */
-static bool count_restart(tri_ext *ext, const tr_supervision *policy,
-                          tr_nanos now)
+/* Counts a restart into the window; false: that would be too many (SV9). */
+static bool count_restart(uint32_t *restarts, tr_nanos *start,
+                          const tr_supervision *policy, tr_nanos now)
 {
-    if (ext == NULL) {
-        return true;
+    if (*restarts == 0 || now - *start > policy->within) {
+        *start = now;
+        *restarts = 0;
     }
-    if (ext->restarts == 0 || now - ext->window_start > policy->within) {
-        ext->window_start = now;
-        ext->restarts = 0;
-    }
-    if (ext->restarts >= policy->max_restarts) {
+    if (*restarts >= policy->max_restarts) {
         return false;
     }
-    ext->restarts++;
-    ext->restarts_all++;
+    (*restarts)++;
+    return true;
+}
+
+/* X21: for itself, or as a group, whose parent then counts. */
+static bool may_restart(tr_ctx *parent, tri_cell *child,
+                        const tr_supervision *policy)
+{
+    tri_ext *ext = tri_ext_of(child);
+    tri_ext *group = tri_ext_of(parent->cell);
+    tr_nanos now = tri_clock(parent->worker);
+    bool alone = policy->scope == TR_ONE_FOR_ONE;
+    uint32_t *restarts = alone ? &ext->restarts : &group->group_restarts;
+    tr_nanos *start = alone ? &ext->window_start : &group->group_start;
+    if (ext == NULL) {
+        return true;  // no memory to count with
+    }
+    if (!count_restart(restarts, start, policy, now)) {
+        return false;
+    }
+    ext->backoff = backoff(parent->sys, policy, *restarts);
     return true;
 }
 
@@ -188,13 +209,20 @@ static tr_directive decide(tr_ctx *parent, tri_cell *child,
                            const tr_supervision *policy)
 {
     tri_ext *ext = tri_ext_of(child);
-    const tr_actor_def *def = tri_cell_behaviour(parent->cell)->def;
     tri_ext *parent_ext = tri_ext_of(parent->cell);
+    tr_state life = tri_cell_life(parent->cell);
+    if (parent->cell == parent->sys->root || life == TR_STATE_STOPPING ||
+        life == TR_STATE_STOPPED || life == TR_STATE_TERMINATED) {
+        return TR_STOP;  // SV23; or its time is over anyway
+    }
+    const tr_actor_def *def = tri_cell_behaviour(parent->cell)->def;
     if (parent_ext != NULL && parent_ext->first != NULL) {
         def = parent_ext->first->def;
     }
     tr_directive directive = TR_BY_POLICY;
-    if (def->decide != NULL && parent->cell->state != NULL) {
+    // Rule 9: no code of a parent that has failed itself.
+    bool sane = life == TR_STATE_RUNNING || life == TR_STATE_STARTING;
+    if (def->decide != NULL && sane && parent->cell->state != NULL) {
         tri_failure_view view;
         tri_failure_show(parent->sys, child, &view);
         directive = def->decide(parent->cell->state, &view.failure);
@@ -217,8 +245,21 @@ static void send_decision(tri_worker *worker, tri_cell *child,
     uint64_t id = atomic_load_explicit(&child->id, memory_order_relaxed);
     uint32_t signal = directive == TR_RESTART  ? TRI_SIG_RESTART
                       : directive == TR_RESUME ? TRI_SIG_RESUME
-                                               : TRI_SIG_DOOM;
-    tri_signal(worker, child, id, signal);
+                      : directive == TR_STOP   ? TRI_SIG_DOOM
+                                               : 0;
+    tri_signal(worker, child, id, TRI_SIG_NOTED | signal);
+}
+
+/* With the parent's lock: the sibling is restarted, or else stopped. */
+static void sibling_too(tri_worker *worker, tri_cell *sibling,
+                        tr_directive directive)
+{
+    // Relaxed: a linked child has its id.
+    uint64_t id = atomic_load_explicit(&sibling->id, memory_order_relaxed);
+    bool restart = directive == TR_RESTART &&
+                   (sibling->props == NULL ||
+                    sibling->props->restart != TR_TEMPORARY);
+    tri_signal(worker, sibling, id, restart ? TRI_SIG_RESTART : TRI_SIG_STOP);
 }
 
 /* Applies a directive to the siblings that the scope names (rule 16). */
@@ -233,12 +274,12 @@ static void siblings_too(tr_ctx *parent, tri_cell *child, tr_scope scope,
     tri_lock_take(&ext->lock);
     for (tri_cell *other = ext->last_child; other != NULL && other != child;
          other = other->sibling_prev) {
-        send_decision(parent->worker, other, directive);
+        sibling_too(parent->worker, other, directive);
     }
     if (scope == TR_ALL_FOR_ONE) {
         for (tri_cell *other = child->sibling_prev; other != NULL;
              other = other->sibling_prev) {
-            send_decision(parent->worker, other, directive);
+            sibling_too(parent->worker, other, directive);
         }
     }
     tri_lock_drop(&ext->lock);
@@ -270,25 +311,17 @@ void tri_supervise(tr_ctx *parent, tri_cell *child)
     const tr_supervision *policy = tri_supervision_of(sys, child);
     tri_ext *ext = tri_ext_of(child);
 
-    if (tri_cell_life(child) != TR_STATE_FAILED) {
-        return;  // it was stopped while the notice travelled
-    }
+    // It moves only when it has its notice back.
+    TRI_CHECK(tri_cell_life(child) == TR_STATE_FAILED);
     tr_directive directive = decide(parent, child, policy);
     if (directive == TR_RESTART && child->props != NULL &&
         child->props->restart == TR_TEMPORARY) {
         directive = TR_STOP;
     }
-    bool limit = false;
-    if (directive == TR_RESTART) {
-        tri_ext *counted = policy->scope == TR_ONE_FOR_ONE
-                               ? ext
-                               : tri_ext_of(parent->cell);
-        limit = !count_restart(counted, policy, tri_clock(worker));
-        if (limit) {
-            directive = policy->on_limit;
-        } else if (ext != NULL) {
-            ext->backoff = backoff(sys, policy, counted->restarts);
-        }
+    bool limit = directive == TR_RESTART &&
+                 !may_restart(parent, child, policy);
+    if (limit) {
+        directive = policy->on_limit;
     }
     sys->up->supervision(worker, child, ext != NULL ? &ext->failure : NULL,
                          directive);
@@ -298,10 +331,9 @@ void tri_supervise(tr_ctx *parent, tri_cell *child)
         if (can) {
             escalate(parent, child);
         }
-        // X20: beyond the limit the child is stopped as well.
-        if (limit || !can) {
-            send_decision(worker, child, TR_STOP);
-        }
+        // X20: beyond the limit the child is stopped as well. Otherwise it
+        // shares what becomes of its parent.
+        send_decision(worker, child, limit || !can ? TR_STOP : TR_ESCALATE);
         return;
     }
     siblings_too(parent, child, policy->scope, directive);

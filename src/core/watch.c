@@ -38,14 +38,11 @@ void tri_watch_arrived(tri_worker *worker, tri_cell *cell, tri_watch *watch)
     // Relaxed: we own the cell.
     uint64_t id = atomic_load_explicit(&cell->id, memory_order_relaxed);
     tri_ext *ext = tri_ext_need(worker, cell);
-    if (watch->target.id != id || ext == NULL ||
-        tri_cell_life(cell) == TR_STATE_TERMINATED) {
-        tr_reason reason = watch->target.id != id ? TR_NO_SUCH_ACTOR
-                           : cell->reason != 0    ? (tr_reason)cell->reason
-                                                  : TR_NO_SUCH_ACTOR;
-        send_back(worker, watch, reason);
+    if (watch->target.id != id || ext == NULL) {
+        send_back(worker, watch, TR_NO_SUCH_ACTOR);
         return;
     }
+    // Also in the final drain, where its unwatch may come next (X47).
     watch->prev = NULL;
     watch->next = ext->watchers;
     if (ext->watchers != NULL) {
@@ -156,6 +153,28 @@ static void unwatch(tri_worker *worker, tri_watching *watching)
     }
 }
 
+/* Drops notices that have arrived and are not expected any more. */
+static void drop_pending(tri_cell *watcher)
+{
+    tri_ext *ext = tri_ext_of(watcher);
+    tri_node **link = &ext->pending;
+    ext->pending_last = NULL;
+    while (*link != NULL) {
+        tri_watch *watch = (tri_watch *)(void *)*link;
+        tri_watching *watching = tri_map_get(&ext->watching, watch->key);
+        if (watching != NULL && watching->watch == watch) {
+            ext->pending_last = *link;
+            link = &(*link)->next;
+        } else {
+            *link = watch->node.next;
+            free(watch);
+        }
+    }
+    if (ext->pending == NULL) {
+        watcher->slow &= (uint8_t)~TRI_SLOW_PENDING;
+    }
+}
+
 void tri_unwatch_ref(tri_worker *worker, tri_cell *watcher, tr_ref target)
 {
     tri_ext *ext = tri_ext_of(watcher);
@@ -164,16 +183,7 @@ void tri_unwatch_ref(tri_worker *worker, tri_cell *watcher, tr_ref target)
     if (watching == NULL) {
         return;  // DW8
     }
-    // A notice that has arrived but not been handled is dropped, too.
-    for (tri_node **link = &ext->pending; *link != NULL;) {
-        tri_watch *watch = (tri_watch *)(void *)*link;
-        if (watch->key == target.id) {
-            *link = watch->node.next;
-            free(watch);
-        } else {
-            link = &(*link)->next;
-        }
-    }
+    drop_pending(watcher);
     unwatch(worker, watching);
 }
 
@@ -195,14 +205,7 @@ static void unwatch_some(tri_worker *worker, tri_cell *cell, bool children)
         tri_map_remove(&ext->watching, it.key);
         unwatch(worker, watching);
     }
-    if (children) {
-        while (ext->pending != NULL) {
-            tri_node *next = ext->pending->next;
-            free(ext->pending);
-            ext->pending = next;
-        }
-        cell->slow &= (uint8_t)~TRI_SLOW_PENDING;
-    }
+    drop_pending(cell);
 }
 
 void tri_unwatch_all(tri_worker *worker, tri_cell *cell)

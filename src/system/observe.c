@@ -94,6 +94,12 @@ static void fill_info(tr_system *sys, tri_cell *cell, tr_actor_info *out)
     out->kind = behaviour != NULL ? behaviour->def->name : "?";
     out->restarts = cell->incarnation > 0 ? cell->incarnation - 1 : 0;
     tri_path_write(sys, cell, out->path, sizeof(out->path));
+    // Relaxed: a look from outside.
+    uint32_t history =
+        atomic_load_explicit(&cell->history, memory_order_relaxed);
+    for (int i = 0; i < TR_HISTORY; i++) {
+        out->history[i] = (tr_state)(history >> (4 * i) & 15);
+    }
 }
 
 typedef struct listing {

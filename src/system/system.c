@@ -43,18 +43,23 @@ static void fill_options(tr_system_options *o, tri_world *world)
     o->max_parked += o->workers * (1 + TRI_FIBER_SPARE_MAX);
 }
 
-static tr_err take_policies(tr_system *sys, const tr_system_options *o)
+static bool take_policy(tr_supervision *out, const tr_supervision *given)
 {
     tr_supervision none = {.size = sizeof(none)};
-    const tr_supervision *given = o->supervision != NULL ? o->supervision
-                                                         : &none;
-    if (!tri_options_copy(&sys->supervision, sizeof(sys->supervision),
-                          TRI_SIZE_THROUGH(tr_supervision, retry_message),
-                          given) ||
-        !tri_supervision_fill(&sys->supervision)) {
-        return TR_EINVAL;  // SV27
-    }
-    return TR_OK;
+    return tri_options_copy(out, sizeof(*out),
+                            TRI_SIZE_THROUGH(tr_supervision, retry_message),
+                            given != NULL ? given : &none) &&
+           tri_supervision_fill(out);
+}
+
+/* SV27: a policy that makes no sense is refused here. */
+static tr_err take_policies(tr_system *sys, const tr_system_options *o)
+{
+    tr_supervision user;
+    return take_policy(&sys->supervision, o->supervision) &&
+                   take_policy(&user, o->user_supervision)
+               ? TR_OK
+               : TR_EINVAL;
 }
 
 static uint32_t driven_runnable(void *arg)
@@ -130,15 +135,18 @@ static tri_cell *spawn_guardian(tr_system *sys, tri_cell *parent,
     return tri_ref_cell(ref);
 }
 
-/* A guardian that fails ends: then the root ends the system (SV29). */
+/*
+ * A guardian that fails ends: then the root ends the system (SV29). /user
+ * carries the policy of its children, of which it is the guardian.
+ */
 static tr_err spawn_guardians(tr_system *sys)
 {
-    tr_supervision stop = {.size = sizeof(stop), .on_failure = TR_STOP};
     sys->root = spawn_guardian(sys, NULL, NULL, NULL, &sys->root_id);
     if (sys->root != NULL) {
         sys->user =
-            spawn_guardian(sys, sys->root, "user", &stop, &sys->user_id);
-        sys->system = spawn_guardian(sys, sys->root, "system", &stop,
+            spawn_guardian(sys, sys->root, "user",
+                           sys->options.user_supervision, &sys->user_id);
+        sys->system = spawn_guardian(sys, sys->root, "system", NULL,
                                      &sys->system_id);
     }
     if (sys->root == NULL || sys->user == NULL || sys->system == NULL) {
