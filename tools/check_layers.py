@@ -20,7 +20,7 @@ LAYERS = {
     "schema": {"base"},
     "core": {"base", "schema"},
     "storage": {"base", "schema"},
-    "system": {"base", "schema", "core"},
+    "system": {"base", "schema", "core", "storage"},
     "remote": {"base", "schema", "core", "system"},
     "cluster": {"base", "schema", "core", "system", "storage", "remote"},
     "isolate": {"base", "schema", "core"},

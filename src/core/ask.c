@@ -208,6 +208,13 @@ tr_err tri_wait_begin(tr_ctx *ctx, tri_wait *wait, tr_nanos deadline)
     if (ext == NULL) {
         return TR_ENOMEM;
     }
+    if (wait->kind != TRI_WAIT_FUTURE) {
+        // Now: once somebody knows of the wait it must be able to park.
+        wait->fiber = tri_fiber_take(&ctx->worker->fibers);
+        if (wait->fiber == NULL) {
+            return TR_ELIMIT;
+        }
+    }
     wait->cell = ctx->cell;
     wait->correlation = ++ext->correlation;
     tri_wait_link(ctx->cell, wait);
@@ -217,6 +224,10 @@ tr_err tri_wait_begin(tr_ctx *ctx, tri_wait *wait, tr_nanos deadline)
 
 void tri_wait_finish(tr_ctx *ctx, tri_wait *wait)
 {
+    if (wait->fiber != NULL) {  // it did not come to parking
+        tri_fiber_give(&ctx->worker->fibers, wait->fiber);
+        wait->fiber = NULL;
+    }
     tri_disarm(ctx->sys, wait->wheel, &wait->timer);
     tri_wait_unlink(ctx->cell, wait);
 }

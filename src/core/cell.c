@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/runtime.h"
+#include "core/mailbox.h"
 #include "schema/same.h"
 
 _Static_assert(sizeof(tri_cell) == 192, "three cache lines: mem.c");
@@ -100,6 +100,16 @@ tri_ext *tri_ext_need(tri_worker *worker, tri_cell *cell)
     atomic_store_explicit(&made->edge_seq, (seq | 1) + 1,
                           memory_order_relaxed);
     atomic_store_explicit(&made->handles, 0, memory_order_relaxed);
+    atomic_store_explicit(&made->limit, 0, memory_order_relaxed);
+    atomic_store_explicit(&made->soft_limit, 0, memory_order_relaxed);
+    tri_lock_take(&made->blocked_lock);
+    while (made->blocked != NULL) {  // a late sender is about to leave
+        tri_lock_drop(&made->blocked_lock);
+        tri_lock_yield();
+        tri_lock_take(&made->blocked_lock);
+    }
+    made->no_room = false;
+    tri_lock_drop(&made->blocked_lock);
     atomic_store_explicit(&made->running, NULL, memory_order_relaxed);
     atomic_store_explicit(&made->running_since, 0, memory_order_relaxed);
     tri_map_init(&made->watching, NULL, NULL);
@@ -121,7 +131,7 @@ void tri_ext_free(tri_worker *worker, tri_cell *cell)
                                             memory_order_acquire);
     if (ext != NULL) {
         TRI_CHECK(ext->parked == NULL);
-        TRI_CHECK(ext->blocked == NULL);
+        tri_room_close(worker, ext);
         tri_map_fini(&ext->watching);
         tri_map_fini(&ext->names);
         tri_cache_free(&worker->cache, TRI_CLASS_EXT, ext);

@@ -8,7 +8,7 @@
  * with a stale ref may read `id` and `flags` and push to `mail`; the message
  * carries the id it was meant for and is refused by whoever lives there now.
  *
- * mail: a stack of user messages, newest first, and three bits.
+ * mail: a stack of user messages, newest first, their number, three bits.
  *   IDLE    nobody runs or queues the cell; any push must schedule it
  *   PARKED  as IDLE, but only system mail schedules it
  *   CLOSED  takes no user mail any more
@@ -41,6 +41,12 @@ typedef struct tri_group tri_group;
 #define TRI_MAIL_CLOSED ((uintptr_t)4)
 #define TRI_MAIL_BITS   ((uintptr_t)7)
 
+/* The top of the word counts the messages in it, up to TRI_MAIL_MANY. */
+#define TRI_MAIL_DEPTH_SHIFT 48
+#define TRI_MAIL_MANY        ((uintptr_t)0xffff)
+#define TRI_MAIL_POINTER                                                       \
+    ((((uintptr_t)1 << TRI_MAIL_DEPTH_SHIFT) - 1) & ~TRI_MAIL_BITS)
+
 #define TRI_SYS_SIGNAL ((uintptr_t)1)
 #define TRI_SYS_CLOSED ((uintptr_t)4)
 #define TRI_SYS_BITS   ((uintptr_t)7)
@@ -70,13 +76,13 @@ enum {
     TRI_SIG_ROOM = 512,    // senders wait for room
     TRI_SIG_CLOSING = 1024,// shutdown: waits end with TR_ECLOSED
     TRI_SIG_WAKE = 2048,   // a parked turn has become ready
+    TRI_SIG_NOTED = 4096,  // the notice of a failure is back: lifecycle.c
 };
 
 /* tri_cell.slow: why the fast path of a turn must look closer. */
 enum {
     TRI_SLOW_LIFE = 1,     // not RUNNING
     TRI_SLOW_PARKED = 2,   // turns are parked
-    TRI_SIG_NOTED = 4096,  // the notice of a failure is back: lifecycle.c
     TRI_SLOW_PENDING = 4,  // tr_terminated and the like wait in ext
     TRI_SLOW_URGENT = 8,   // priority lanes are not empty
     TRI_SLOW_BLOCKED = 16, // senders wait for room
@@ -202,6 +208,7 @@ typedef struct tri_wait {
     tri_node node;                 // TRI_NODE_WAKE
     struct tri_wait *next, *prev;  // in ext->waits
     tri_timer timer;
+    tri_fiber *fiber;       // kept ready for the one that parks
     tri_cell *cell;         // whose wait it is
     tr_ctx *ctx;            // the turn that is parked on it, or NULL
     tr_ctx *owner;          // the turn that made this future
@@ -300,25 +307,23 @@ struct tri_ext {
     tri_heap_block *heap;
     size_t heap_bytes;
     tri_closer *closers;
+    tri_heap_block *texts;            // of the stored state
+    uint64_t version;                 // of the stored state
+    bool reload;                      // what is stored is not known
+    _Atomic(uint32_t) stores;         // questions the store has not answered
     tri_user_timer *timers;
     tri_user_timer *receive_timeout;
     tr_nanos receive_span;
 
     tri_failure failure;
     uint32_t restarts;                // in the window
-    tri_heap_block *texts;            // of the stored state
-    uint64_t version;                 // of the stored state
-    bool reload;                      // what is stored is not known
-    _Atomic(uint32_t) stores;         // questions the store has not answered
     tr_nanos window_start;
+    uint32_t group_restarts;          // of its children, as a group
+    tr_nanos group_start;
     tr_nanos backoff;
 
     _Atomic(uint32_t) bounded;        // messages inside, where TRI_CELL_BOUNDED
-    tri_wait *blocked;                // senders waiting for room
-    tri_wait *blocked_last;
 
-    uint32_t group_restarts;          // of its children, as a group
-    tr_nanos group_start;
     /* The wait-for edge of the turn that is parked on another actor. */
     _Atomic(uint64_t) edge_cell;
     _Atomic(uint64_t) edge_id;
@@ -326,6 +331,12 @@ struct tri_ext {
     _Atomic(const char *) edge_site;
     _Atomic(bool) edge_writer;        // the turn could have changed the state
     tri_lock blocked_lock;            // never cleared: late senders take it
+    tri_wait *blocked;                // under it: senders waiting for room
+    tri_wait *blocked_last;
+    bool no_room;                     // under it: nobody may wait here
+    _Atomic(uint32_t) limit;          // copies of the props, for senders
+    _Atomic(uint32_t) soft_limit;
+    _Atomic(uint8_t) overflow;
 
     _Atomic(uint32_t) handles;        // AUTO_STOP
     _Atomic(const tr_type *) running; // type of the message being handled
@@ -335,6 +346,17 @@ struct tri_ext {
 static inline uintptr_t tri_ref_pointer(tr_ref ref)
 {
     return (uintptr_t)(ref.cell & UINT64_C(0xffffffffffff));
+}
+
+/* The newest message in a word of mail. */
+static inline tri_node *tri_mail_newest(uintptr_t mail)
+{
+    return (tri_node *)(mail & TRI_MAIL_POINTER);
+}
+
+static inline uint32_t tri_mail_depth(uintptr_t mail)
+{
+    return (uint32_t)(mail >> TRI_MAIL_DEPTH_SHIFT);
 }
 
 static inline tri_cell *tri_ref_cell(tr_ref ref)

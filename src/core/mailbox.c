@@ -145,14 +145,14 @@ bool tri_detach(tri_cell *cell)
 {
     // Relaxed: an empty lane costs no exchange.
     uintptr_t seen = atomic_load_explicit(&cell->mail, memory_order_relaxed);
-    if ((seen & ~TRI_MAIL_BITS) == 0) {
+    if (tri_mail_newest(seen) == NULL) {
         return false;
     }
     // Acquire: sees the messages that tri_push_user published. Only the owner
     // sets CLOSED, so what it has seen of that bit is true.
     seen = atomic_exchange_explicit(&cell->mail, seen & TRI_MAIL_CLOSED,
                                     memory_order_acq_rel);
-    tri_node *newest = (tri_node *)(seen & ~TRI_MAIL_BITS);
+    tri_node *newest = tri_mail_newest(seen);
     // Relaxed: fixed, or set before the message was pushed.
     uint32_t flags = atomic_load_explicit(&cell->flags, memory_order_relaxed);
     if (newest->next == NULL && cell->queue == NULL &&
@@ -180,45 +180,29 @@ bool tri_detach(tri_cell *cell)
     return true;
 }
 
-/* Ends ownership unless system mail has come: true, the cell is not ours. */
-static bool settle(tri_cell *cell, uintptr_t bit)
-{
-    // Seq_cst: after the step in tri_sleep; see the file comment.
-    uintptr_t sys = atomic_load_explicit(&cell->sys_mail,
-                                         memory_order_seq_cst);
-    if ((sys & ~TRI_SYS_CLOSED) == 0) {
-        return true;
-    }
-    // Relaxed: confirmed by the exchange.
-    uintptr_t seen = atomic_load_explicit(&cell->mail, memory_order_relaxed);
-    while (seen & bit) {
-        // Acquire: as poke, the cell is ours again.
-        if (atomic_compare_exchange_weak_explicit(&cell->mail, &seen,
-                                                  seen & ~bit,
-                                                  memory_order_acq_rel,
-                                                  memory_order_relaxed)) {
-            return false;
-        }
-    }
-    return true;  // somebody else has scheduled it
-}
-
-bool tri_sleep(tri_cell *cell, bool for_user_mail)
+bool tri_sleep(tri_worker *worker, tri_cell *cell, bool for_user_mail)
 {
     uintptr_t bit = for_user_mail ? TRI_MAIL_IDLE : TRI_MAIL_PARKED;
     // Relaxed: confirmed by the exchange.
     uintptr_t seen = atomic_load_explicit(&cell->mail, memory_order_relaxed);
     do {
         TRI_CHECK_SLOW((seen & (TRI_MAIL_IDLE | TRI_MAIL_PARKED)) == 0);
-        if (for_user_mail && (seen & ~TRI_MAIL_BITS) != 0) {
+        if (for_user_mail && tri_mail_newest(seen) != NULL) {
             return false;
         }
         // Release: all that the owner wrote, to whoever takes the cell next.
-        // Seq_cst: before settle reads sys_mail.
+        // Seq_cst: before sys_mail is read.
     } while (!atomic_compare_exchange_weak_explicit(
         &cell->mail, &seen, seen | bit, memory_order_seq_cst,
         memory_order_relaxed));
-    return settle(cell, bit);
+    // Seq_cst: after the step above; see the file comment. The cell is not
+    // ours any more: if there is system mail it must be taken like any other
+    // sleeping cell, since another worker may have run it meanwhile.
+    if (atomic_load_explicit(&cell->sys_mail, memory_order_seq_cst) &
+        ~TRI_SYS_CLOSED) {
+        poke(worker, cell);
+    }
+    return true;
 }
 
 tri_node *tri_close_user(tri_cell *cell)
@@ -228,7 +212,7 @@ tri_node *tri_close_user(tri_cell *cell)
                                               memory_order_acq_rel);
     TRI_CHECK((seen & (TRI_MAIL_IDLE | TRI_MAIL_PARKED)) == 0);
     uint32_t count;
-    return reversed((tri_node *)(seen & ~TRI_MAIL_BITS), &count);
+    return reversed(tri_mail_newest(seen), &count);
 }
 
 tri_node *tri_close_system(tri_cell *cell)
@@ -242,14 +226,10 @@ tri_node *tri_close_system(tri_cell *cell)
 
 uint32_t tri_depth(tri_cell *cell)
 {
-    // Relaxed throughout: an estimate.
-    uintptr_t seen = atomic_load_explicit(&cell->mail, memory_order_relaxed);
-    tri_node *head = (tri_node *)(seen & ~TRI_MAIL_BITS);
-    uint32_t depth = atomic_load_explicit(&cell->queued, memory_order_relaxed);
-    if (head != NULL) {
-        depth += atomic_load_explicit(&head->depth, memory_order_relaxed);
-    }
-    return depth;
+    // Relaxed, both: an estimate.
+    uintptr_t mail = atomic_load_explicit(&cell->mail, memory_order_relaxed);
+    return atomic_load_explicit(&cell->queued, memory_order_relaxed) +
+           tri_mail_depth(mail);
 }
 
 /* ---- sending with all its policies ---- */
@@ -281,22 +261,22 @@ static tr_err admit(tri_actor_from *who, tri_cell *cell, tr_ref to)
 {
     // Acquire: pairs with tri_ext_need; a bounded cell is born with one.
     tri_ext *ext = atomic_load_explicit(&cell->ext, memory_order_acquire);
-    const tri_props *props = cell->props;
-    if (ext == NULL || props == NULL || who->sys == NULL) {
+    if (ext == NULL) {
         return TR_OK;
     }
-    // Relaxed: only the number counts, not what it guards.
+    // Relaxed, all: fixed at spawn, and only the number counts.
+    uint32_t limit = atomic_load_explicit(&ext->limit, memory_order_relaxed);
     uint32_t before = atomic_fetch_add_explicit(&ext->bounded, 1,
                                                 memory_order_relaxed);
-    if (before < props->mailbox_limit) {
+    if (before < limit || limit == 0) {
         return TR_OK;
     }
-    switch (props->overflow) {
+    switch (atomic_load_explicit(&ext->overflow, memory_order_relaxed)) {
     case TR_OVERFLOW_DROP_OLD:
-        return TR_OK;  // the owner drops what is too much: tri_trim
+        return TR_OK;  // the owner drops what is too much: tri_bounded_trim
     case TR_OVERFLOW_BLOCK: {
         // It is admitted when its turn comes; counted already.
-        tr_err err = tri_wait_for_room(who, cell, to, props->mailbox_limit);
+        tr_err err = tri_wait_for_room(who, cell, to, limit);
         if (err != TR_OK) {
             atomic_fetch_sub_explicit(&ext->bounded, 1, memory_order_relaxed);
         }
@@ -312,6 +292,18 @@ static tr_err admit(tri_actor_from *who, tri_cell *cell, tr_ref to)
     return TR_EFULL;
 }
 
+/* Of senders' concern only: the actor's props are not theirs to read. */
+static uint32_t soft_limit_of(tr_system *sys, tri_cell *cell)
+{
+    // Acquire: pairs with tri_ext_need. Relaxed: fixed at spawn.
+    tri_ext *ext = atomic_load_explicit(&cell->ext, memory_order_acquire);
+    uint32_t limit =
+        ext != NULL
+            ? atomic_load_explicit(&ext->soft_limit, memory_order_relaxed)
+            : 0;
+    return limit != 0 ? limit : sys->options.soft_limit;
+}
+
 void tri_slow_down(tr_ctx *ctx, tri_cell *cell, tr_ref to)
 {
     // Relaxed: as in tri_try_send.
@@ -319,19 +311,12 @@ void tri_slow_down(tr_ctx *ctx, tri_cell *cell, tr_ref to)
         (TRI_CELL_SYSTEM | TRI_CELL_OUTSIDE)) {
         return;
     }
-    tri_actor_from self = {.sys = ctx->sys, .worker = ctx->worker,
-                           .ctx = ctx};
-    tri_actor_from *who = &self;
-    const tri_props *props = cell->props;
-    uint32_t limit = props != NULL && props->soft_limit != 0
-                         ? props->soft_limit
-                         : who->sys->options.soft_limit;
+    tri_actor_from who = {.sys = ctx->sys, .worker = ctx->worker, .ctx = ctx};
+    uint32_t limit = soft_limit_of(ctx->sys, cell);
     uint32_t depth = tri_depth(cell);
-    if (depth <= limit) {
-        return;
-    }
-    if (tri_wait_for_room(who, cell, to, limit) != TR_OK) {
-        who->sys->up->overload(who->worker, cell, depth);
+    if (depth > limit &&
+        tri_wait_for_room(&who, cell, to, limit) != TR_OK) {
+        ctx->sys->up->overload(ctx->worker, cell, depth);
     }
 }
 
@@ -420,16 +405,14 @@ bool tri_room_leave(tri_wait *wait)
     return linked;
 }
 
-void tri_room(tri_worker *worker, tri_cell *cell)
+static void wake_blocked(tri_worker *worker, tri_ext *ext, bool for_good)
 {
-    tri_ext *ext = tri_ext_of(cell);
-    cell->slow &= (uint8_t)~TRI_SLOW_BLOCKED;
-    if (ext == NULL) {
-        return;
-    }
     for (;;) {
         tri_lock_take(&ext->blocked_lock);
         tri_wait *wait = ext->blocked;
+        if (for_good && wait == NULL) {
+            ext->no_room = true;
+        }
         tri_cell *waiter = NULL;
         if (wait != NULL) {
             blocked_unlink(ext, wait);
@@ -446,15 +429,26 @@ void tri_room(tri_worker *worker, tri_cell *cell)
     }
 }
 
+void tri_room(tri_worker *worker, tri_cell *cell)
+{
+    tri_ext *ext = tri_ext_of(cell);
+    cell->slow &= (uint8_t)~TRI_SLOW_BLOCKED;
+    if (ext != NULL) {
+        wake_blocked(worker, ext, false);
+    }
+}
+
+void tri_room_close(tri_worker *worker, tri_ext *ext)
+{
+    wake_blocked(worker, ext, true);
+}
+
 void tri_room_if_low(tri_worker *worker, tri_cell *cell)
 {
     const tri_props *props = cell->props;
-    uint32_t limit = worker->sys->options.soft_limit;
-    if (props != NULL && props->mailbox_limit != 0) {
-        limit = props->mailbox_limit;
-    } else if (props != NULL && props->soft_limit != 0) {
-        limit = props->soft_limit;
-    }
+    uint32_t limit = props != NULL && props->mailbox_limit != 0
+                         ? props->mailbox_limit
+                         : soft_limit_of(worker->sys, cell);
     if (tri_depth(cell) <= limit / 2) {
         tri_room(worker, cell);
     } else {
@@ -496,23 +490,32 @@ tr_err tri_wait_for_room(tri_actor_from *who, tri_cell *cell, tr_ref to,
         return TR_ENOMEM;
     }
     tri_wait wait = {.kind = TRI_WAIT_ROOM, .ctx = ctx, .target = to,
+                     .fiber = tri_fiber_take(&who->worker->fibers),
                      .room = ext, .cancel = tri_room_leave,
                      .site = "tr_tell"};
+    if (wait.fiber == NULL) {
+        return TR_ELIMIT;
+    }
     tr_err err = tri_edge_begin(ctx, &wait);
     if (err != TR_OK) {
+        tri_fiber_give(&who->worker->fibers, wait.fiber);
         return err;  // it would close a cycle
     }
     tri_lock_take(&ext->blocked_lock);
-    blocked_link(ext, &wait);
+    bool gone = ext->no_room;
+    if (!gone) {
+        blocked_link(ext, &wait);
+    }
     tri_lock_drop(&ext->blocked_lock);
     // Seq_cst: pairs with tri_close_user, whose owner then empties the list;
     // either it sees us there or we see here that it has closed.
     uintptr_t mail = atomic_load_explicit(&cell->mail, memory_order_seq_cst);
     uint64_t id = atomic_load_explicit(&cell->id, memory_order_seq_cst);
-    if (((mail & TRI_MAIL_CLOSED) || id != to.id ||
-         tri_depth(cell) <= limit / 2) &&
-        tri_room_leave(&wait)) {
+    if (gone || (((mail & TRI_MAIL_CLOSED) || id != to.id ||
+                  tri_depth(cell) <= limit / 2) &&
+                 tri_room_leave(&wait))) {
         tri_edge_end(ctx, &wait);
+        tri_fiber_give(&who->worker->fibers, wait.fiber);
         return TR_OK;
     }
     tri_signal(who->worker, cell, to.id, TRI_SIG_ROOM);

@@ -30,25 +30,22 @@ static inline tr_err tri_push_user(tri_worker *worker, tri_cell *cell, uint64_t 
     msg->to_id = id;
     // Relaxed: the exchange below confirms it.
     uintptr_t seen = atomic_load_explicit(&cell->mail, memory_order_relaxed);
-    uint32_t below;
+    uintptr_t count;
     do {
         if (TRI_UNLIKELY(seen & TRI_MAIL_CLOSED)) {
             return TR_ESTOPPED;
         }
-        tri_node *head = (tri_node *)(seen & ~TRI_MAIL_BITS);
-        // Relaxed: an estimate; the node may be another's by now (mem.h).
-        below = head == NULL ? 0
-                             : atomic_load_explicit(&head->depth,
-                                                    memory_order_relaxed);
-        msg->node.next = head;
-        atomic_store_explicit(&msg->node.depth, below + 1,
-                              memory_order_relaxed);
+        msg->node.next = tri_mail_newest(seen);
+        count = seen >> TRI_MAIL_DEPTH_SHIFT;
+        count += count < TRI_MAIL_MANY;
         // Release: publishes the message to tri_detach. Acquire: where IDLE
         // was set the cell is ours now; pairs with the step in tri_sleep.
     } while (!atomic_compare_exchange_weak_explicit(
-        &cell->mail, &seen, (uintptr_t)msg | (seen & TRI_MAIL_PARKED),
+        &cell->mail, &seen,
+        (uintptr_t)msg | (seen & TRI_MAIL_PARKED) |
+            count << TRI_MAIL_DEPTH_SHIFT,
         memory_order_acq_rel, memory_order_relaxed));
-    *depth = below + 1;
+    *depth = (uint32_t)count;
     if (seen & TRI_MAIL_IDLE) {
         tri_schedule(worker, cell);
     }
@@ -61,10 +58,10 @@ tri_node *tri_system_take(tri_cell *cell, bool *signalled);
 
 /*
  * Gives the cell up until mail comes; user mail too, or system mail only.
- * False: mail is there, the caller still owns the cell. True: the cell must
- * not be touched any more.
+ * False: user mail is there, the caller still owns the cell. True: the cell
+ * must not be touched any more.
  */
-bool tri_sleep(tri_cell *cell, bool for_user_mail);
+bool tri_sleep(tri_worker *worker, tri_cell *cell, bool for_user_mail);
 
 /* Refuses all further mail; returns what was there, oldest first. */
 tri_node *tri_close_user(tri_cell *cell);
@@ -75,6 +72,8 @@ tr_err tri_wait_for_room(tri_actor_from *who, tri_cell *cell, tr_ref to,
                          uint32_t limit);
 /* The sender waits if the target's mailbox is beyond its soft limit. */
 void tri_slow_down(tr_ctx *ctx, tri_cell *cell, tr_ref to);
+/* Wakes all who wait, and refuses those who would from now on. */
+void tri_room_close(tri_worker *worker, tri_ext *ext);
 /* Takes a wait out of the list again; false: it is being woken already. */
 bool tri_room_leave(tri_wait *wait);
 

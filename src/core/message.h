@@ -52,8 +52,7 @@ typedef struct tri_node {
     uint8_t kind;
     uint8_t klass;
     uint8_t flags;
-    uint8_t priority;         // 0: ordinary
-    _Atomic(uint32_t) depth;  // how many the push found below, and itself
+    uint8_t priority;  // 0: ordinary
 } tri_node;
 
 struct tr_msg {

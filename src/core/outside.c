@@ -270,6 +270,22 @@ static void take_back(tri_mailbox *box)
     atomic_store_explicit(&box->word, 0, memory_order_relaxed);
 }
 
+/* Was it meant for a former owner of the cell? */
+static bool is_stale(const tri_node *node, uint64_t id)
+{
+    switch (node->kind) {
+    case TRI_NODE_USER:
+    case TRI_NODE_REPLY:
+        return ((const tr_msg *)(const void *)node)->to_id != id;
+    case TRI_NODE_TERMINATED:
+        return ((const tri_watch *)(const void *)node)->watcher.id != id;
+    case TRI_NODE_JOIN:
+        return ((const tri_join *)(const void *)node)->waiter.id != id;
+    default:
+        return false;
+    }
+}
+
 static tri_node *next_node(tri_cell *cell)
 {
     if (cell->queue == NULL) {
@@ -289,9 +305,17 @@ tri_node *tri_mailbox_wait(tri_mailbox *box, tr_nanos deadline)
     for (;;) {
         tri_node *node = next_node(box->cell);
         if (node != NULL) {
-            return node;
+            tr_ref self = tri_cell_ref(box->sys, box->cell);
+            if (!is_stale(node, self.id)) {
+                return node;
+            }
+            tri_actor_from who = enter_system(box->sys, self);
+            tri_mailbox_drop(who.worker, self, node);
+            tri_leave(&who);
+            continue;
         }
-        if (tri_sleep(box->cell, true) && !wait_word(box, deadline)) {
+        if (tri_sleep(box->sys->outside, box->cell, true) &&
+            !wait_word(box, deadline)) {
             take_back(box);
             return next_node(box->cell);
         }

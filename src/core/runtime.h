@@ -154,7 +154,7 @@ struct tri_worker {
     uint64_t monitor_progress;
     bool monitor_told;
     tr_nanos backlog_since;   // more than one has been waiting; 0: no
-    uint64_t seen_progress;   // of the last victim, for steal
+    uint64_t seen_progress[TRI_GROUP_MAX];  // of each victim, for steal
 
     /* ---- thieves take from head, the worker puts at tail ---- */
     _Alignas(128) _Atomic(uint32_t) head;
@@ -306,7 +306,7 @@ tri_cell *tri_worker_next(tri_worker *worker);
 uint32_t tri_worker_runnable(tri_worker *worker);
 tri_cell *tri_worker_pick(tri_worker *worker, uint32_t index);
 void tri_worker_fire(tri_worker *worker, tr_nanos now);
-void tri_worker_wake(tri_worker *worker);
+bool tri_worker_wake(tri_worker *worker);  // true: it was asleep
 tr_nanos tri_clock(tri_worker *worker);
 /* Makes tr_poll_fd readable. */
 void tri_poll_ready(tr_system *sys);

@@ -272,18 +272,21 @@ static void inbox_take(tri_worker *worker)
 
 /* ---- waking ---- */
 
-void tri_worker_wake(tri_worker *worker)
+bool tri_worker_wake(tri_worker *worker)
 {
+    bool woken = false;
     tri_world *world = worker->sys->world;
     // Seq_cst: after what the sleeper is to find; see the file comment.
     if (atomic_load_explicit(&worker->park_word, memory_order_seq_cst) == 1 &&
         atomic_exchange_explicit(&worker->park_word, 0,
                                  memory_order_seq_cst) == 1) {
         world->ops->wake(world, &worker->park_word, 1);
+        woken = true;
     }
     if (worker->stepping) {
         tri_poll_ready(worker->sys);
     }
+    return woken;
 }
 
 void tri_group_wake(tri_group *group)
@@ -296,8 +299,7 @@ void tri_group_wake(tri_group *group)
     for (uint32_t i = 0; i < count; i++) {
         tri_worker *worker =
             atomic_load_explicit(&group->workers[i], memory_order_acquire);
-        if (atomic_load_explicit(&worker->park_word, memory_order_relaxed)) {
-            tri_worker_wake(worker);
+        if (tri_worker_wake(worker)) {
             return;
         }
     }
@@ -313,7 +315,8 @@ static void share_if_late(tri_worker *worker)
     // Relaxed: hints; nothing is lost by an old value.
     if (atomic_load_explicit(&group->sleeping, memory_order_relaxed) == 0 ||
         atomic_load_explicit(&group->searching, memory_order_relaxed) != 0 ||
-        ring_length(worker) < 2) {
+        (ring_length(worker) < 2 &&
+         atomic_load_explicit(&group->length, memory_order_relaxed) == 0)) {
         worker->backlog_since = 0;
         return;
     }
@@ -443,7 +446,8 @@ static tri_cell *steal_from(tri_worker *thief, tri_worker *victim, bool stuck)
 static tri_cell *steal(tri_worker *thief, bool even_lone)
 {
     tri_group *group = thief->group;
-    if (group->kind != TR_DISPATCH_PARALLEL) {
+    if (group->kind == TR_DISPATCH_PINNED ||
+        group->kind == TR_DISPATCH_CONCURRENT) {
         return NULL;
     }
     uint32_t count = atomic_load_explicit(&group->count, memory_order_acquire);
@@ -458,8 +462,9 @@ static tri_cell *steal(tri_worker *thief, bool even_lone)
         // Relaxed: a hint.
         uint64_t progress =
             atomic_load_explicit(&victim->progress, memory_order_relaxed);
-        bool stuck = even_lone && progress == thief->seen_progress;
-        thief->seen_progress = progress;
+        uint64_t *seen = &thief->seen_progress[(start + i) % count];
+        bool stuck = even_lone && progress == *seen;
+        *seen = progress;
         tri_cell *cell = steal_from(thief, victim, stuck);
         if (cell != NULL) {
             return cell;
@@ -472,9 +477,10 @@ static tri_cell *steal(tri_worker *thief, bool even_lone)
 
 static bool must_leave(tri_worker *worker)
 {
-    // Acquire: pairs with tri_workers_stop.
+    // Seq_cst: also the last look before a worker sleeps; pairs with
+    // tri_workers_stop.
     return atomic_load_explicit(&worker->sys->stopping_workers,
-                                memory_order_acquire);
+                                memory_order_seq_cst);
 }
 
 static tr_nanos until_timer(tri_worker *worker, tr_nanos now)

@@ -284,9 +284,18 @@ static tr_err prepare(tri_actor_from *who, tri_cell *parent, tri_cell *cell,
         flags |= TRI_CELL_BOUNDED;
         cell->slow |= TRI_SLOW_BOUNDED;
     }
-    if ((o->mailbox_limit != 0 || o->auto_stop) &&
-        tri_ext_need(worker, cell) == NULL) {
-        return TR_ENOMEM;
+    if (o->mailbox_limit != 0 || o->soft_limit != 0 || o->auto_stop) {
+        tri_ext *ext = tri_ext_need(worker, cell);
+        if (ext == NULL) {
+            return TR_ENOMEM;
+        }
+        // Relaxed: the ref is not known yet.
+        atomic_store_explicit(&ext->limit, o->mailbox_limit,
+                              memory_order_relaxed);
+        atomic_store_explicit(&ext->soft_limit, o->soft_limit,
+                              memory_order_relaxed);
+        atomic_store_explicit(&ext->overflow, (uint8_t)o->overflow,
+                              memory_order_relaxed);
     }
     if (o->auto_stop) {
         // Relaxed: the spawner holds the first.

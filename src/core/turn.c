@@ -161,9 +161,15 @@ tr_err tri_park(tr_ctx *ctx, tri_wait *wait)
     tri_worker *worker = ctx->worker;
     TRI_CHECK(tri_can_park(ctx));
     if (ctx->cancel != TR_OK || wait->done) {
+        if (wait->fiber != NULL) {
+            tri_fiber_give(&worker->fibers, wait->fiber);
+            wait->fiber = NULL;
+        }
         return ctx->cancel != TR_OK ? ctx->cancel : wait->err;
     }
-    tri_fiber *next = tri_fiber_take(&worker->fibers);
+    tri_fiber *next = wait->fiber != NULL ? wait->fiber
+                                          : tri_fiber_take(&worker->fibers);
+    wait->fiber = NULL;
     if (next == NULL) {
         return TR_ELIMIT;
     }
@@ -615,9 +621,9 @@ static verdict beside_parked(tr_ctx *ctx)
             handle(ctx, node);
             return AGAIN;
         }
-        return tri_sleep(cell, true) ? GONE : AGAIN;
+        return tri_sleep(ctx->worker, cell, true) ? GONE : AGAIN;
     }
-    return tri_sleep(cell, false) ? GONE : AGAIN;
+    return tri_sleep(ctx->worker, cell, false) ? GONE : AGAIN;
 }
 
 static __attribute__((noinline)) verdict attention(tr_ctx *ctx)
@@ -643,7 +649,7 @@ static __attribute__((noinline)) verdict attention(tr_ctx *ctx)
         case TRI_STEP_ENDED:
             return GONE;
         case TRI_STEP_WAIT:
-            return tri_sleep(cell, false) ? GONE : AGAIN;
+            return tri_sleep(ctx->worker, cell, false) ? GONE : AGAIN;
         case TRI_STEP_RUNNING:
             break;
         }
@@ -710,7 +716,7 @@ static void activation(tr_ctx *ctx)
         }
         tri_node *node = cell->queue;
         if (node == NULL) {
-            if (!tri_detach(cell) && tri_sleep(cell, true)) {
+            if (!tri_detach(cell) && tri_sleep(worker, cell, true)) {
                 return;
             }
             continue;

@@ -27,6 +27,7 @@ tri_worker *tri_worker_new(tr_system *sys, tri_group *group)
     worker->sys = sys;
     worker->group = group;
     worker->sends_left = TRI_BATCH_SENDS;
+    worker->pinned_taken = true;  // a pinned one is for whoever made it
     tri_cache_init(&worker->cache, &sys->mem);
     uint32_t max = sys->options.max_parked;
     tri_fiber_pool_init(&worker->fibers, sys->options.stack_size,
@@ -211,6 +212,13 @@ tr_err tri_workers_start(tr_system *sys, tri_group *group)
     return TR_OK;
 }
 
+void tri_worker_unpin(tr_system *sys, tri_worker *worker)
+{
+    tri_lock_take(&sys->groups_lock);
+    worker->pinned_taken = false;
+    tri_lock_drop(&sys->groups_lock);
+}
+
 tri_worker *tri_worker_pinned(tr_system *sys)
 {
     tri_group *group = tri_group_find(sys, "pinned");
@@ -232,26 +240,25 @@ tri_worker *tri_worker_pinned(tr_system *sys)
         if (worker == NULL) {
             return NULL;
         }
-        worker->pinned_taken = true;
     }
     if (worker->thread_handle == NULL && start(worker) != TR_OK) {
-        worker->pinned_taken = false;
+        tri_worker_unpin(sys, worker);
         return NULL;
     }
     return worker;
 }
 
-void tri_worker_unpin(tr_system *sys, tri_worker *worker)
-{
-    tri_lock_take(&sys->groups_lock);
-    worker->pinned_taken = false;
-    tri_lock_drop(&sys->groups_lock);
-}
-
 void tri_workers_stop(tr_system *sys)
 {
     tri_world *world = sys->world;
-    // Release: pairs with must_leave; seq_cst wake-ups follow.
+    if (sys->monitor != NULL) {
+        // Seq_cst: before the wake, which the monitor re-reads after.
+        atomic_store_explicit(&sys->monitor_word, 1, memory_order_seq_cst);
+        world->ops->wake(world, &sys->monitor_word, 1);
+        world->ops->thread_join(world, sys->monitor);
+        sys->monitor = NULL;
+    }
+    // Seq_cst: pairs with must_leave; the wake-ups follow.
     atomic_store_explicit(&sys->stopping_workers, true, memory_order_seq_cst);
     uint32_t count =
         atomic_load_explicit(&sys->worker_count, memory_order_acquire);
@@ -269,13 +276,6 @@ void tri_workers_stop(tr_system *sys)
             world->ops->thread_join(world, worker->thread_handle);
             worker->thread_handle = NULL;
         }
-    }
-    if (sys->monitor != NULL) {
-        // Seq_cst: before the wake, which the monitor re-reads after.
-        atomic_store_explicit(&sys->monitor_word, 1, memory_order_seq_cst);
-        world->ops->wake(world, &sys->monitor_word, 1);
-        world->ops->thread_join(world, sys->monitor);
-        sys->monitor = NULL;
     }
 }
 

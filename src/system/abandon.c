@@ -135,7 +135,7 @@ static void free_tree(tri_worker *worker, tri_cell *cell)
     uintptr_t sys = atomic_load_explicit(&cell->sys_mail,
                                          memory_order_relaxed);
     // Waits on the stacks below hold nodes too: lanes first.
-    free_nodes(worker, (tri_node *)(mail & ~TRI_MAIL_BITS));
+    free_nodes(worker, tri_mail_newest(mail));
     free_nodes(worker, (tri_node *)(sys & ~TRI_SYS_BITS));
     free_nodes(worker, cell->queue);
     if (ext != NULL) {
