@@ -798,17 +798,6 @@ static void close_system_lane(tr_ctx *ctx)
     }
 }
 
-static void free_props(tri_cell *cell)
-{
-    tri_props *props = cell->props;
-    // Acquire and release: the last one sees what the others did.
-    if (props != NULL && atomic_fetch_sub_explicit(&props->holds, 1,
-                                                   memory_order_acq_rel) == 1) {
-        free(props);
-    }
-    cell->props = NULL;
-}
-
 static tri_step finish(tr_ctx *ctx)
 {
     tri_cell *cell = ctx->cell;
@@ -835,7 +824,8 @@ static tri_step finish(tr_ctx *ctx)
     state_free(worker, cell);
     free((void *)(uintptr_t)cell->name);
     cell->name = NULL;
-    free_props(cell);
+    tri_props_drop(cell->props);
+    cell->props = NULL;
     // Relaxed: fixed at spawn.
     if (atomic_load_explicit(&cell->flags, memory_order_relaxed) &
         TRI_CELL_PINNED) {

@@ -416,7 +416,7 @@ static void wake_blocked(tri_worker *worker, tri_ext *ext, bool for_good)
         tri_cell *waiter = NULL;
         if (wait != NULL) {
             blocked_unlink(ext, wait);
-            waiter = wait->ctx->cell;
+            waiter = wait->cell;
         }
         tri_lock_drop(&ext->blocked_lock);
         if (wait == NULL) {
@@ -489,7 +489,7 @@ tr_err tri_wait_for_room(tri_actor_from *who, tri_cell *cell, tr_ref to,
     if (ext == NULL || tri_ext_need(who->worker, ctx->cell) == NULL) {
         return TR_ENOMEM;
     }
-    tri_wait wait = {.kind = TRI_WAIT_ROOM, .ctx = ctx, .target = to,
+    tri_wait wait = {.kind = TRI_WAIT_ROOM, .cell = ctx->cell, .target = to,
                      .fiber = tri_fiber_take(&who->worker->fibers),
                      .room = ext, .cancel = tri_room_leave,
                      .site = "tr_tell"};

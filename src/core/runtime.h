@@ -146,6 +146,7 @@ struct tri_worker {
     tr_nanos now;          // the clock when it was last read
     struct { const tr_actor_def *def; const tri_behaviour *behaviour; }
         defs[TRI_DEFS_CACHED];
+    tri_props *last_props;  // of the latest spawn, one hold
     tri_thread *thread_handle;
     tri_cell *running;
     bool is_outside;       // the cache of threads that are not workers
@@ -449,6 +450,7 @@ enum { TRI_TIMER_CELL, TRI_TIMER_WAIT, TRI_TIMER_USER, TRI_TIMER_PROMISE };
 tr_ref tri_spawn_under(tri_actor_from *who, tri_cell *parent,
                        const tr_actor_def *def,
                        const tr_spawn_options *options, uint32_t flags);
+void tri_props_drop(tri_props *props);
 bool tri_supervision_fill(tr_supervision *policy);
 uint64_t tri_id_next(tri_worker *worker);
 

@@ -57,14 +57,65 @@ static bool needs_props(const tr_spawn_options *o)
            o->storage != NULL || o->joinable || o->auto_stop;
 }
 
+void tri_props_drop(tri_props *props)
+{
+    // Acquire and release: the last one sees what the others did.
+    if (props != NULL && atomic_fetch_sub_explicit(&props->holds, 1,
+                                                   memory_order_acq_rel) == 1) {
+        free(props);
+    }
+}
+
+/* Could this actor share the options of the one spawned before it? */
+static bool fits(const tri_props *props, const tr_spawn_options *o)
+{
+    return props != NULL && o->supervision == NULL &&
+           !o->inherit_supervision && !props->has_supervision &&
+           props->joinable == o->joinable &&
+           props->auto_stop == o->auto_stop && props->restart == o->restart &&
+           props->drain == o->drain &&
+           tr_ref_eq(props->drain_to, o->drain_to) &&
+           props->stop_timeout == o->stop_timeout &&
+           props->mailbox_limit == o->mailbox_limit &&
+           props->soft_limit == o->soft_limit &&
+           props->overflow == o->overflow &&
+           props->heap_limit == o->heap_limit &&
+           props->storage == o->storage &&
+           props->init_size == (o->init != NULL ? o->init_size : 0) &&
+           (o->init == NULL ||
+            memcmp(props->init, o->init, o->init_size) == 0);
+}
+
 static tr_err make_props(tr_system *sys, tri_cell *parent,
                          const tr_actor_def *def, const tr_spawn_options *o,
-                         tri_props **out)
+                         tri_props **out);
+
+/* Many actors are spawned alike: their options are kept once. */
+static tr_err share_props(tri_worker *worker, tri_cell *parent,
+                          const tr_actor_def *def, const tr_spawn_options *o,
+                          tri_props **out)
 {
     *out = NULL;
     if (!needs_props(o)) {
         return TR_OK;
     }
+    if (fits(worker->last_props, o) &&
+        (o->init == NULL || o->init_size == def->state_size)) {
+        *out = worker->last_props;
+    } else {
+        TR_TRY(make_props(worker->sys, parent, def, o, out));
+        tri_props_drop(worker->last_props);
+        worker->last_props = *out;
+    }
+    // Relaxed: we have one hold already.
+    atomic_fetch_add_explicit(&(*out)->holds, 1, memory_order_relaxed);
+    return TR_OK;
+}
+
+static tr_err make_props(tr_system *sys, tri_cell *parent,
+                         const tr_actor_def *def, const tr_spawn_options *o,
+                         tri_props **out)
+{
     if (o->init != NULL && o->init_size != def->state_size) {
         return TR_EINVAL;
     }
@@ -252,7 +303,7 @@ static void discard(tri_worker *worker, tri_cell *cell)
                              memory_order_acquire));
     }
     free((void *)(uintptr_t)cell->name);
-    free(cell->props);
+    tri_props_drop(cell->props);
     atomic_store_explicit(&cell->mail, TRI_MAIL_CLOSED, memory_order_relaxed);
     atomic_store_explicit(&cell->sys_mail, TRI_SYS_CLOSED,
                           memory_order_relaxed);
@@ -278,7 +329,7 @@ static tr_err prepare(tri_actor_from *who, tri_cell *parent, tri_cell *cell,
             return TR_ENOMEM;
         }
     }
-    TR_TRY(make_props(who->sys, parent, def, o, &cell->props));
+    TR_TRY(share_props(worker, parent, def, o, &cell->props));
     TR_TRY(choose_group(who->sys, cell, o, &flags));
     if (o->mailbox_limit != 0) {
         flags |= TRI_CELL_BOUNDED;

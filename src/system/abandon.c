@@ -145,7 +145,7 @@ static void free_tree(tri_worker *worker, tri_cell *cell)
     }
     tri_state_abandon(worker, cell);
     free((void *)(uintptr_t)cell->name);
-    free(cell->props);
+    tri_props_drop(cell->props);
 }
 
 void tri_system_abandon(tr_system *sys)
