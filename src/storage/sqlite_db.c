@@ -21,11 +21,10 @@
 #define APPLICATION_ID 0x54525053  // "TRPS"
 #define LAYOUT         1
 
-#define NAP_MIN      INT64_C(50000)
-#define NAP_SPREAD   UINT64_C(150000)
-#define OPEN_RETRIES 1000  // naps, for a log that others switch on just now
-#define CACHE_KIB    "16384"
-#define NUMBER_SIZE  24
+#define NAP_MIN     INT64_C(50000)
+#define NAP_SPREAD  UINT64_C(150000)
+#define CACHE_KIB   "16384"
+#define NUMBER_SIZE 24
 
 static const char schema[] =
     "CREATE TABLE mark (id INTEGER PRIMARY KEY CHECK (id = 1),"
@@ -251,12 +250,9 @@ static int ask(tri_sqlite_db *db, const char *sql, uint64_t *out)
 /* Switching the log on does not call the busy handler in every case. */
 static int use_log(tri_sqlite_db *db)
 {
-    int code = SQLITE_BUSY;
+    int code = run(db, "PRAGMA journal_mode=WAL");
 
-    for (int i = 0; i < OPEN_RETRIES && (code & 0xff) == SQLITE_BUSY; i++) {
-        if (i > 0) {
-            tri_sqlite_nap(db->file->world, NAP_MIN);
-        }
+    for (int i = 0; (code & 0xff) == SQLITE_BUSY && on_busy(db, i); i++) {
         code = run(db, "PRAGMA journal_mode=WAL");
     }
     return code;
@@ -349,7 +345,14 @@ static int open_checked(tri_sqlite_db *db, tri_sqlite_fault *why)
 
     sqlite3_extended_result_codes(db->handle, 1);
     sqlite3_busy_handler(db->handle, on_busy, db);
-    int code = inspect(db, &is_new, why);
+    // One snapshot: another process may be making the tables.
+    int code = run(db, "BEGIN");
+    if (code == SQLITE_OK) {
+        code = inspect(db, &is_new, why);
+    }
+    if (code == SQLITE_OK) {
+        code = run(db, "COMMIT");
+    }
     if (code == SQLITE_OK && why->err == TR_OK) {
         code = configure(db);
         if (code == SQLITE_OK) {

@@ -313,6 +313,7 @@ static int count_up(const folder *it)
 
     if (tri_storage_sqlite_open(&store, tri_world_posix(), it->database, &small,
                                 &why) != TR_OK) {
+        fprintf(stderr, "open: %s\n", why.text);
         return 1;
     }
     for (uint32_t i = 0; won < COUNTS_EACH; i++) {
@@ -367,6 +368,39 @@ static void test_processes_share_a_file(void **state)
     assert_int_equal(sum, PROCESSES * COUNTS_EACH);
     tr_storage_close(store);
     assert_intact(*state);
+}
+
+#define OPENINGS 20
+
+/* Whoever comes first makes the tables; the others find them. */
+static void test_processes_open_a_new_file_at_once(void **state)
+{
+    for (int round = 0; round < OPENINGS; round++) {
+        pid_t children[PROCESSES];
+        folder_clean(*state);
+        for (int i = 0; i < PROCESSES; i++) {
+            children[i] = fork();
+            assert_true(children[i] >= 0);
+            if (children[i] == 0) {
+                tr_storage *store;
+                tri_sqlite_fault why;
+                folder *it = *state;
+                tr_err err = tri_storage_sqlite_open(&store, tri_world_posix(),
+                                                     it->database, NULL, &why);
+                if (err != TR_OK) {
+                    fprintf(stderr, "open: %s\n", why.text);
+                    _exit(1);
+                }
+                tr_storage_close(store);
+                _exit(0);
+            }
+        }
+        for (int i = 0; i < PROCESSES; i++) {
+            int status;
+            assert_int_equal(waitpid(children[i], &status, 0), children[i]);
+            assert_int_equal(status, 0);
+        }
+    }
 }
 
 /* ---- what fails ---- */
@@ -658,6 +692,7 @@ int main(void)
         IN_FOLDER(test_the_journal_is_bounded_and_folded),
         IN_FOLDER(test_an_idle_store_folds_everything),
         IN_FOLDER(test_two_stores_see_each_other),
+        IN_FOLDER(test_processes_open_a_new_file_at_once),
         IN_FOLDER(test_processes_share_a_file),
         IN_FOLDER(test_any_operation_may_fail_once),
         IN_FOLDER(test_the_disk_may_go_at_any_operation),
