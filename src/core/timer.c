@@ -3,7 +3,9 @@
  *
  * A user timer owns one message for its whole life; firing pushes that
  * message and never allocates. A periodic timer that is due again while its
- * message is still queued fires once more as soon as it has been handled.
+ * message is still queued fires once more as soon as it has been handled. A
+ * receive timeout whose message is queued when other mail is handled is not
+ * handed over but armed again when it comes out.
  *
  * The wheel of the worker that armed a timer holds it, also when the actor
  * has moved on; firing happens under that wheel's lock, so whoever disarms
@@ -25,6 +27,13 @@ bool tri_disarm_was_armed(tr_system *sys, tri_wait *wait)
     tri_wheel_cancel(&worker->wheel, &wait->timer);
     tri_lock_drop(&worker->wheel_lock);
     return armed;
+}
+
+/* The end of a span from now; never is never. */
+static tr_nanos after(tri_worker *worker, tr_nanos span)
+{
+    tr_nanos now = tri_clock(worker);
+    return span >= TR_FOREVER - now ? TR_FOREVER : now + span;
 }
 
 static tri_user_timer *timer_of(tr_msg *msg)
@@ -99,7 +108,7 @@ static tri_user_timer *timer_new(tr_ctx *ctx, tr_nanos span, tr_nanos every,
         ext->timers->prev = timer;
     }
     ext->timers = timer;
-    tri_arm(worker, &timer->timer, tri_clock(worker) + span, TRI_TIMER_USER);
+    tri_arm(worker, &timer->timer, after(worker, span), TRI_TIMER_USER);
     return timer;
 }
 
@@ -164,6 +173,44 @@ void tri_timers_cancel_all(tri_worker *worker, tri_cell *cell)
     while (ext->timers != NULL) {
         timer_end(worker, cell, ext->timers);
     }
+    ext->receive_span = 0;
+    cell->slow &= (uint8_t)~TRI_SLOW_TIMEOUT;
+}
+
+static tri_worker *holder_of(tri_worker *worker, const tri_user_timer *timer)
+{
+    // Acquire: the worker was published by tri_worker_new.
+    return atomic_load_explicit(&worker->sys->workers[timer->wheel],
+                                memory_order_acquire);
+}
+
+/*
+ * Arms the receive timeout, which is in no wheel and not in flight, in the
+ * wheel of the worker that runs the actor now: another one may be asleep.
+ */
+static void receive_arm(tri_worker *worker, tri_user_timer *timer)
+{
+    timer->wheel = (uint16_t)worker->index;
+    tri_arm(worker, &timer->timer,
+            after(worker, tri_ext_of(timer->cell)->receive_span),
+            TRI_TIMER_USER);
+}
+
+/* The message has come out of the mailbox: it may be pushed again. */
+static bool landed(tri_worker *worker, tri_user_timer *timer)
+{
+    tri_worker *holder = holder_of(worker, timer);
+    tri_lock_take(&holder->wheel_lock);
+    timer->in_flight = false;
+    bool again = timer->once_more;
+    timer->once_more = false;
+    tri_lock_drop(&holder->wheel_lock);
+    return again;
+}
+
+static bool is_receive_timeout(const tri_user_timer *timer)
+{
+    return tri_ext_of(timer->cell)->receive_timeout == timer;
 }
 
 bool tri_user_timer_arrived(tri_worker *worker, tr_msg *msg)
@@ -171,6 +218,11 @@ bool tri_user_timer_arrived(tri_worker *worker, tr_msg *msg)
     tri_user_timer *timer = timer_of(msg);
     if (timer->cancelled) {
         timer_free(worker, timer);
+        return false;
+    }
+    if (is_receive_timeout(timer) && timer->once_more) {
+        (void)landed(worker, timer);  // other mail came first
+        receive_arm(worker, timer);
         return false;
     }
     return true;
@@ -184,32 +236,21 @@ void tri_user_timer_handled(tri_worker *worker, tr_msg *msg)
         timer_free(worker, timer);
         return;
     }
-    // Acquire: the worker was published by tri_worker_new.
-    tri_worker *holder = atomic_load_explicit(
-        &worker->sys->workers[timer->wheel], memory_order_acquire);
-    tri_cell *cell = timer->cell;
-    tri_lock_take(&holder->wheel_lock);
-    timer->in_flight = false;
-    bool again = timer->once_more;
-    timer->once_more = false;
-    if (tri_ext_of(cell)->receive_timeout == timer) {
-        // Still silence: the next one, from now on.
-        tri_wheel_arm(&holder->wheel, &timer->timer,
-                      tri_clock(worker) + tri_ext_of(cell)->receive_span,
-                      TRI_TIMER_USER);
-        tri_wheel_noted(holder);
-        tri_lock_drop(&holder->wheel_lock);
+    if (is_receive_timeout(timer)) {
+        (void)landed(worker, timer);
+        receive_arm(worker, timer);  // still silence: from now on
         return;
     }
-    bool armed = tri_timer_is_armed(&timer->timer);
-    if (again) {
-        timer->in_flight = true;
-        if (tri_push(worker, cell, timer->cell_id, msg) != TR_OK) {
-            timer->in_flight = false;
-        }
-    }
+    tri_cell *cell = timer->cell;
+    tri_worker *holder = holder_of(worker, timer);
+    tri_lock_take(&holder->wheel_lock);
+    bool again = timer->once_more;
+    timer->once_more = false;
+    // In flight again under the lock, or a firing would push it twice.
+    timer->in_flight =
+        again && tri_push(worker, cell, timer->cell_id, msg) == TR_OK;
     tri_lock_drop(&holder->wheel_lock);
-    if (!armed && !again && timer->every == 0) {
+    if (timer->every == 0) {
         timer_unlink(tri_ext_of(cell), timer);
         timer_free(worker, timer);
     }
@@ -220,8 +261,6 @@ void tr_receive_timeout(tr_ctx *ctx, tr_nanos span)
     tri_ext *ext = tri_ext_of(ctx->cell);
     if (ext != NULL && ext->receive_timeout != NULL) {
         timer_end(ctx->worker, ctx->cell, ext->receive_timeout);
-    }
-    if (ext != NULL) {
         ext->receive_span = 0;
     }
     ctx->cell->slow &= (uint8_t)~TRI_SLOW_TIMEOUT;
@@ -239,13 +278,21 @@ void tr_receive_timeout(tr_ctx *ctx, tr_nanos span)
 
 void tri_receive_timeout_touch(tr_ctx *ctx, tr_msg *msg)
 {
-    tri_ext *ext = tri_ext_of(ctx->cell);
-    if (ext == NULL || ext->receive_span == 0 ||
-        ((msg->node.flags & TRI_MSG_TIMER) &&
-         timer_of(msg) == ext->receive_timeout)) {
+    tri_worker *worker = ctx->worker;
+    tri_user_timer *timer = tri_ext_of(ctx->cell)->receive_timeout;
+    if (timer == NULL ||
+        ((msg->node.flags & TRI_MSG_TIMER) && timer_of(msg) == timer)) {
         return;
     }
-    tr_receive_timeout(ctx, ext->receive_span);
+    tri_worker *holder = holder_of(worker, timer);
+    tri_lock_take(&holder->wheel_lock);
+    tri_wheel_cancel(&holder->wheel, &timer->timer);
+    bool in_flight = timer->in_flight;
+    timer->once_more = in_flight;
+    tri_lock_drop(&holder->wheel_lock);
+    if (!in_flight) {
+        receive_arm(worker, timer);
+    }
 }
 
 tr_err tr_sleep(tr_ctx *ctx, tr_nanos span)
@@ -257,9 +304,7 @@ tr_err tr_sleep(tr_ctx *ctx, tr_nanos span)
         return TR_EWOULDBLOCK;
     }
     tri_wait wait = {.kind = TRI_WAIT_SLEEP, .site = "tr_sleep"};
-    tr_nanos now = tri_clock(ctx->worker);
-    TR_TRY(tri_wait_begin(ctx, &wait,
-                          span >= TR_FOREVER - now ? TR_FOREVER : now + span));
+    TR_TRY(tri_wait_begin(ctx, &wait, after(ctx->worker, span)));
     tr_err err = tri_park(ctx, &wait);
     tri_wait_finish(ctx, &wait);
     return err;
