@@ -111,8 +111,16 @@ tr_err tri_io_need(tr_system *sys, tri_io **out)
         return TR_OK;
     }
     *out = io;
-    if (sys->options.poll || !sys->world->ops->has_threads) {
-        return TR_OK;  // tr_poll collects
+    return TR_OK;
+}
+
+/* With the lock: somebody must look at the poller from now on. */
+static tr_err watch_poller(tri_io *io)
+{
+    tr_system *sys = io->sys;
+    if (io->thread != NULL || sys->options.poll ||
+        !sys->world->ops->has_threads) {
+        return TR_OK;  // where we are driven, driving collects
     }
     return sys->world->ops->thread_start(sys->world, &io->thread, "tr-io",
                                          io_main, io);
@@ -122,7 +130,10 @@ static tr_err fd_arm(tri_io *io, fd_wait *fd, uint32_t events)
 {
     tri_lock_take(&io->fds_lock);
     fd->token = ++io->token;
-    tr_err err = tri_map_put(&io->fds, fd->token, fd);
+    tr_err err = watch_poller(io);
+    if (err == TR_OK) {
+        err = tri_map_put(&io->fds, fd->token, fd);
+    }
     if (err == TR_OK) {
         err = io->sys->world->ops->poller_add(io->poller, fd->fd, events,
                                               fd->token);
@@ -227,6 +238,7 @@ static job *job_take(tri_io *io)
             if (io->first_job == NULL) {
                 io->last_job = NULL;
             }
+            io->queued--;
         } else {
             io->idle_threads++;
         }
@@ -258,17 +270,34 @@ static void pool_main(void *arg)
     }
 }
 
-static void job_put(tri_io *io, job *added)
+/*
+ * With the lock: one thread more, if the idle ones are fewer than the jobs
+ * that would then wait. False: there is none at all.
+ */
+static bool enough_threads(tri_io *io)
 {
     tr_system *sys = io->sys;
-    tri_world *world = sys->world;
     uint32_t max = sys->options.blocking_threads < TRI_BLOCKING_MAX
                        ? sys->options.blocking_threads
                        : TRI_BLOCKING_MAX;
+    if (io->queued >= io->idle_threads && io->threads < max &&
+        sys->world->ops->thread_start(sys->world, &io->pool[io->threads],
+                                      "tr-block", pool_main, io) == TR_OK) {
+        io->threads++;
+    }
+    return io->threads > 0;
+}
+
+/* Takes the job on TR_OK. */
+static tr_err job_put(tri_io *io, job *added)
+{
+    tri_world *world = io->sys->world;
     tri_lock_take(&io->jobs_lock);
-    bool start = io->idle_threads == 0 && io->threads < max;
-    uint32_t index = io->threads;
-    io->threads += start;
+    if (!enough_threads(io)) {
+        tri_lock_drop(&io->jobs_lock);
+        return TR_ELIMIT;
+    }
+    io->queued++;
     if (io->last_job != NULL) {
         io->last_job->next = added;
     } else {
@@ -278,11 +307,8 @@ static void job_put(tri_io *io, job *added)
     tri_lock_drop(&io->jobs_lock);
     // Release: after the queue; whoever read the old word looks again.
     atomic_fetch_add_explicit(&io->jobs_word, 1, memory_order_acq_rel);
-    if (start && world->ops->thread_start(world, &io->pool[index], "tr-block",
-                                          pool_main, io) != TR_OK) {
-        io->pool[index] = NULL;  // the others will come to it
-    }
     world->ops->wake(world, &io->jobs_word, 1);
+    return TR_OK;
 }
 
 tr_err tr_blocking(tr_ctx *ctx, tr_err (*fn)(void *arg), void *arg)
@@ -310,7 +336,12 @@ tr_err tr_blocking(tr_ctx *ctx, tr_err (*fn)(void *arg), void *arg)
         free(mine);
         return err;
     }
-    job_put(io, mine);
+    err = job_put(io, mine);
+    if (err != TR_OK) {
+        tri_wait_finish(ctx, &wait.wait);
+        free(mine);
+        return err;
+    }
     err = tri_park(ctx, &wait.wait);
     if (err == TR_ELIMIT) {
         (void)job_cancel(&wait.wait);
@@ -339,9 +370,7 @@ void tri_io_close(tr_system *sys)
     atomic_fetch_add_explicit(&io->jobs_word, 1, memory_order_acq_rel);
     world->ops->wake(world, &io->jobs_word, UINT32_MAX);
     for (uint32_t i = 0; i < io->threads; i++) {
-        if (io->pool[i] != NULL) {
-            world->ops->thread_join(world, io->pool[i]);
-        }
+        world->ops->thread_join(world, io->pool[i]);
     }
     world->ops->poller_free(io->poller);
     tri_map_fini(&io->fds);

@@ -20,7 +20,7 @@ typedef struct tri_io {
 
     tri_lock jobs_lock;
     struct job *first_job, *last_job;
-    uint32_t idle_threads, threads;
+    uint32_t queued, idle_threads, threads;
     _Atomic(uint32_t) jobs_word;  // changes with every job
     tri_thread *pool[TRI_BLOCKING_MAX];
 } tri_io;
