@@ -50,15 +50,16 @@ static tr_err planner_start(tr_ctx *ctx, Planner *self)
 static tr_err on_plan(tr_ctx *ctx, Planner *self, const Plan *m)
 {
     self->plans++;
-    tr_future flight = tr_async(ctx, self->flights, TR_SECONDS(1), Quote,
-                                .city = m->city);
-    tr_future hotel = tr_async(ctx, self->hotels, TR_SECONDS(1), Quote,
-                               .city = m->city);
+    tr_future flight =
+        tr_async(ctx, self->flights, TR_SECONDS(1), Quote, .city = m->city);
+    tr_future hotel =
+        tr_async(ctx, self->hotels, TR_SECONDS(1), Quote, .city = m->city);
     Price there, stay, back;
     TR_OR_REFUSE(ctx, m, tr_await(ctx, flight, Quote, &there));
     TR_OR_REFUSE(ctx, m, tr_await(ctx, hotel, Quote, &stay));
-    TR_OR_REFUSE(ctx, m, tr_ask(ctx, self->flights, &back, TR_SECONDS(1),
-                                Quote, .city = "home"));
+    TR_OR_REFUSE(ctx, m,
+                 tr_ask(ctx, self->flights, &back, TR_SECONDS(1), Quote,
+                        .city = "home"));
     self->done++;
     return tr_reply(ctx, m, .euros = there.euros + stay.euros + back.euros);
 }
@@ -81,8 +82,8 @@ typedef struct Visitor {
 
 static tr_err on_visit(tr_ctx *ctx, Visitor *self, const Plan *m)
 {
-    tr_future plan = tr_async(ctx, self->planner, TR_SECONDS(5), Plan,
-                              .city = m->city);
+    tr_future plan =
+        tr_async(ctx, self->planner, TR_SECONDS(5), Plan, .city = m->city);
     Count count;
     TR_TRY(tr_ask(ctx, self->planner, &count, TR_SECONDS(1), HowMany));
     printf("meanwhile: %u begun, %u done\n", count.plans, count.done);

@@ -27,14 +27,20 @@ typedef struct Nurse {
 } Nurse;
 
 static const char *const names[] = {"stopped", "poisoned", "killed", "failed"};
+static const char *const reasons[] = {
+    [TR_STOPPED] = "TR_STOPPED",
+    [TR_KILLED] = "TR_KILLED",
+    [TR_FAILED] = "TR_FAILED",
+    [TR_NO_SUCH_ACTOR] = "TR_NO_SUCH_ACTOR",
+};
 
 // [snippet: watch]
 static tr_err on_watch(tr_ctx *ctx, Nurse *self, const Watch *m)
 {
     for (int i = 0; i < 4; i++) {
-        self->patients[i] = tr_spawn(
-            ctx, patient, .name = names[i], .watch = true,
-            .supervision = TR_SUPERVISE(.on_failure = TR_STOP));
+        self->patients[i] =
+            tr_spawn(ctx, patient, .name = names[i], .watch = true,
+                     .supervision = TR_SUPERVISE(.on_failure = TR_STOP));
     }
     self->asked = tr_keep(ctx, m);  // answered when all have ended
     tr_stop(ctx, self->patients[0]);
@@ -69,9 +75,6 @@ static void end_next(tr_ctx *ctx, Nurse *self)
 // [snippet: terminated]
 static tr_err on_terminated(tr_ctx *ctx, Nurse *self, const tr_terminated *m)
 {
-    static const char *const reasons[] = {
-        [TR_STOPPED] = "TR_STOPPED", [TR_KILLED] = "TR_KILLED",
-        [TR_FAILED] = "TR_FAILED", [TR_NO_SUCH_ACTOR] = "TR_NO_SUCH_ACTOR"};
     for (int i = 0; i < 4; i++) {
         if (tr_ref_eq(m->actor, self->patients[i])) {
             printf("%s: %s\n", names[i], reasons[m->reason]);

@@ -87,10 +87,9 @@ static void hard_limit(tr_system *sys, tr_overflow overflow)
     TR_MUST(tr_probe_new(&probe, sys));
     tr_ref g = tr_spawn(sys, gate);
     // [snippet: limit]
-    tr_ref c = tr_spawn(sys, consumer, .mailbox_limit = 3,
-                        .overflow = overflow,
-                        TR_INIT(consumer, .gate = g,
-                                .tell = tr_probe_ref(probe)));
+    tr_ref c =
+        tr_spawn(sys, consumer, .mailbox_limit = 3, .overflow = overflow,
+                 TR_INIT(consumer, .gate = g, .tell = tr_probe_ref(probe)));
     // [end]
     tr_tell(sys, c, Job, .n = FIRST);
     (void)tr_expect(probe, TR_SECONDS(30), Job);  // now it waits

@@ -1,8 +1,7 @@
 /*
  * echo server - an actor per connection, over plain non-blocking sockets.
- *
- * Notice: every read is straight-line code, yet no thread waits: tr_wait_fd
- * parks the actor only. However a connection ends, its descriptor is closed.
+ * Notice: reads are straight-line code, yet no thread waits: tr_wait_fd parks
+ * the actor only. However a connection ends, its descriptor is closed.
  */
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -28,9 +27,10 @@ static tr_err echo(tr_ctx *ctx, Socket *self)
         TR_TRY(tr_wait_fd(ctx, self->fd, TR_FD_READ, TR_FOREVER, &ready));
         ssize_t put, got = read(self->fd, buf, sizeof(buf));
         if (got <= 0) return tr_stop(ctx, tr_self(ctx)), TR_OK;
-        for (ssize_t at = 0; at < got; at += put > 0 ? put : 0) {
+        for (ssize_t at = 0; at < got; at += put) {
             TR_TRY(tr_wait_fd(ctx, self->fd, TR_FD_WRITE, TR_FOREVER, &ready));
             put = write(self->fd, buf + at, (size_t)(got - at));
+            if (put < 0) return TR_EIO;
         }
     }
 }
@@ -53,10 +53,10 @@ static tr_err talk(tr_ctx *ctx, Socket *self)
     char buf[64] = "";
     uint32_t ready;
     tr_on_end(ctx, close_fd, self);
-    if (write(self->fd, "hello, echo", 11) != 11) return TR_EIO;
+    if (write(self->fd, "hello, echo\n", 12) != 12) return TR_EIO;
     TR_TRY(tr_wait_fd(ctx, self->fd, TR_FD_READ, TR_SECONDS(5), &ready));
     if (read(self->fd, buf, sizeof(buf) - 1) <= 0) return TR_EIO;
-    puts(buf);
+    fputs(buf, stdout);
     tr_system_terminate(tr_system_of(ctx));
     return TR_OK;
 }
@@ -64,14 +64,14 @@ TR_ACTOR(client, Socket, TR_HOOK(on_run, talk));
 int main(void)
 {
     tr_system *sys;
-    Socket s = {socket(AF_INET, SOCK_STREAM, 0)}, c = s;
+    Socket s = {socket(AF_INET, SOCK_STREAM, 0)};
+    Socket c = {socket(AF_INET, SOCK_STREAM, 0)};
     struct sockaddr_in at = {AF_INET, 0, {htonl(INADDR_LOOPBACK)}, {0}};
     struct sockaddr *any = (struct sockaddr *)&at;  // port 0: a free one
     socklen_t size = sizeof(at);
-    c.fd = socket(AF_INET, SOCK_STREAM, 0);
-    if (bind(s.fd, any, size) || listen(s.fd, 64) ||
-        getsockname(s.fd, any, &size) || connect(c.fd, any, size)) return 1;
-    TR_MUST(tr_system_open(&sys));
+    bool failed = bind(s.fd, any, size) || listen(s.fd, 64) ||
+                  getsockname(s.fd, any, &size) || connect(c.fd, any, size);
+    TR_MUST(failed ? TR_EIO : tr_system_open(&sys));
     (void)tr_spawn(sys, server, .name = "server", TR_INIT(server, .fd = s.fd));
     (void)tr_spawn(sys, client, .name = "client", TR_INIT(client, .fd = c.fd));
     TR_MUST(tr_system_run(sys));

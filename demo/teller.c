@@ -1,0 +1,107 @@
+/*
+ * teller.c - tellers that fail on purpose, and the branches they work for.
+ *
+ * A teller works in on_run: transfers in straight-line code, as fast as they
+ * are answered. After a while it fails, in one of three ways, mostly in the
+ * middle of a transfer. Nobody here catches anything: the branch's policy
+ * starts it again, and the account finishes the transfer all the same.
+ */
+#include "bank.h"
+
+typedef struct Teller {
+    const Bank *bank;
+    tr_ref clerk;
+    uint64_t random;
+} Teller;
+
+/* Numbers that a simulated run can repeat (xorshift64*). */
+static uint64_t next_random(Teller *self)
+{
+    self->random ^= self->random >> 12;
+    self->random ^= self->random << 25;
+    self->random ^= self->random >> 27;
+    return self->random * UINT64_C(0x2545f4914f6cdd1d);
+}
+
+/* ---- ways to fail ---- */
+
+static void deep_down(tr_ctx *ctx)
+{
+    tr_panic(ctx, "a panic from deep down");  // leaves on_run from here
+}
+
+/* With a transfer on its way that nobody will wait for. */
+static tr_err fail_somehow(tr_ctx *ctx, Teller *self)
+{
+    (void)tr_async(ctx, bank_account(self->bank, next_random(self) >> 16),
+                   TR_SECONDS(30), Transfer, .cents = 1,
+                   .to = bank_account(self->bank, next_random(self) >> 16));
+    uint64_t way = (next_random(self) >> 32) % 3;
+    if (way == 0) {
+        deep_down(ctx);
+    }
+    TR_ASSERT(ctx, way != 1);
+    return tr_fail(ctx, TR_EUSER, "an error that was returned");
+}
+
+/* ---- work ---- */
+
+static void transfer(tr_ctx *ctx, Teller *self)
+{
+    uint64_t from = next_random(self) >> 16, to = next_random(self) >> 16;
+    if (from % self->bank->accounts == to % self->bank->accounts) {
+        to++;
+    }
+    tr_nanos start = tr_now(ctx);
+    tr_err err =
+        tr_ask(ctx, bank_account(self->bank, from), NULL, TR_SECONDS(30),
+               Transfer, .to = bank_account(self->bank, to),
+               .cents = (int64_t)(1 + (next_random(self) >> 40) % 500));
+    if (!tr_stopping(ctx)) {
+        tr_tell(ctx, self->clerk, Done, .nanos = tr_now(ctx) - start,
+                .err = (uint32_t)err);
+    }
+}
+
+static tr_err teller_run(tr_ctx *ctx, Teller *self)
+{
+    // Every incarnation draws other numbers; none may begin with 0.
+    self->random += tr_incarnation(ctx) * UINT64_C(0x9e3779b97f4a7c15);
+    self->random |= 1;
+    tr_nanos life = TR_MS(500 + (next_random(self) >> 32) % 4000);
+    tr_nanos end = tr_now(ctx) + life;
+    while (!tr_stopping(ctx)) {
+        transfer(ctx, self);
+        if (tr_now(ctx) >= end) {
+            return fail_somehow(ctx, self);
+        }
+        if (self->bank->think > 0) {
+            TR_TRY(tr_sleep(ctx, self->bank->think));
+        }
+    }
+    return TR_OK;
+}
+
+TR_ACTOR(teller, Teller, TR_HOOK(on_run, teller_run));
+
+/* ---- branches ---- */
+
+/* A teller may fail often; a branch gives up after 20 times in a second. */
+static tr_err branch_start(tr_ctx *ctx, Branch *self)
+{
+    for (uint32_t i = 0; i < self->bank->tellers; i++) {
+        uint64_t random = self->bank->seed * 1000003 + self->number * 1009 + i;
+        tr_ref ref =
+            tr_spawn(ctx, teller, .name = tr_textf(ctx, "teller-%u", i),
+                     TR_INIT(teller, .bank = self->bank, .clerk = self->clerk,
+                             .random = random),
+                     .supervision = TR_SUPERVISE(.max_restarts = 20,
+                                                 .within = TR_SECONDS(1),
+                                                 .backoff_min = TR_MS(1),
+                                                 .backoff_max = TR_MS(100)));
+        TR_TRY(tr_ref_err(ref));
+    }
+    return TR_OK;
+}
+
+TR_ACTOR_PUBLIC(branch, Branch, TR_HOOK(pre_start, branch_start));
