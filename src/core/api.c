@@ -103,6 +103,9 @@ void (tr_tell_urgent)(tr_from from, tr_ref to, uint8_t priority,
         who.sys->up->dead_letter_lost(who.sys, to, type, TR_DEAD_NO_MEMORY);
     } else {
         msg->node.priority = priority;
+        // Relaxed: a stale ref must not give another actor lanes.
+        here = here && atomic_load_explicit(&cell->id,
+                                            memory_order_relaxed) == to.id;
         if (here && tri_ext_need(who.worker, cell) != NULL) {
             // Relaxed: the push that follows publishes it.
             atomic_fetch_or_explicit(&cell->flags, TRI_CELL_URGENT,
@@ -147,7 +150,8 @@ static tr_msg *own(tr_ctx *ctx, tr_msg *msg)
 const void *(tr_keep)(tr_ctx *ctx, const void *m)
 {
     tr_msg *msg = tri_msg_of(m);
-    if (msg->node.flags & TRI_MSG_KEPT) {
+    if ((msg->node.flags & TRI_MSG_KEPT) ||
+        (ctx->msg == msg && (ctx->flags & TRI_CTX_MSG_GONE))) {
         return m;
     }
     tri_ext *ext = tri_ext_need(ctx->worker, ctx->cell);
@@ -205,8 +209,10 @@ void tr_forward(tr_ctx *ctx, tr_ref to, const void *m)
     if (sent == msg) {
         gone_from_turn(ctx, msg);
     }
-    if (sent->node.flags & TRI_MSG_ASK) {
-        tri_edge_move(ctx->sys, sent->sender, ctx->cell, to);
+    if ((sent->node.flags & TRI_MSG_ASK) &&
+        tri_edge_move(ctx, sent, to) != TR_OK) {
+        tri_answer_error(ctx->worker, sent, TR_EDEADLOCK, ctx->fail_text);
+        return;
     }
     tri_actor_from who = {.sys = ctx->sys, .worker = ctx->worker,
                           .sender = sent->sender};
@@ -222,6 +228,10 @@ tr_err tr_stash(tr_ctx *ctx, const void *m)
     }
     if (ext->stashed >= STASH_MAX) {
         return TR_ELIMIT;
+    }
+    if (!unkeep(ctx, msg) && ctx->msg == msg &&
+        (ctx->flags & TRI_CTX_MSG_GONE)) {
+        return TR_OK;  // put aside, or passed on, already
     }
     tr_msg *stashed = own(ctx, msg);
     if (stashed == msg) {
@@ -307,13 +317,23 @@ tr_system *tr_system_of(tr_ctx *ctx)
 const char *tr_name(tr_ctx *ctx)
 {
     tri_cell *cell = ctx->cell;
+    tri_cell *parent = tri_cell_parent(cell);
     if (cell->name == NULL) {
         char text[32];
         // Relaxed: we own the cell.
         snprintf(text, sizeof(text), "$%llx",
                  (unsigned long long)atomic_load_explicit(
                      &cell->id, memory_order_relaxed));
-        cell->name = strdup(text);  // its path stays the same
+        char *made = strdup(text);  // its path stays the same
+        tri_ext *family = parent != NULL ? tri_ext_of(parent) : NULL;
+        // Whoever looks at names holds the family's lock: path.c.
+        if (family != NULL) {
+            tri_lock_take(&family->lock);
+        }
+        cell->name = made;
+        if (family != NULL) {
+            tri_lock_drop(&family->lock);
+        }
     }
     return cell->name != NULL ? cell->name : "$";
 }
@@ -474,7 +494,10 @@ tr_handle (tr_handle_hold)(tr_from from, tr_ref ref)
     if ((ref.cell >> 48) == who.sys->tag && cell != NULL) {
         // Acquire: an AUTO_STOP actor is born with its extension.
         tri_ext *ext = atomic_load_explicit(&cell->ext, memory_order_acquire);
-        if (ext != NULL) {
+        // Relaxed: the holder of a handle keeps the actor alive.
+        if (ext != NULL && atomic_load_explicit(&cell->id,
+                                                memory_order_relaxed) ==
+                               ref.id) {
             // Relaxed: only the number counts.
             atomic_fetch_add_explicit(&ext->handles, 1, memory_order_relaxed);
         }

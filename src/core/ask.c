@@ -27,6 +27,9 @@ static void send_answer(tri_worker *worker, tr_ref to, tr_msg *answer,
     if ((to.cell >> 48) == sys->tag && cell != NULL) {
         // Relaxed: a glance; the receiver compares to_id.
         if (atomic_load_explicit(&cell->id, memory_order_relaxed) == to.id) {
+            if (!in_user_lane) {
+                tri_edge_answered(cell, tri_msg_ask(answer)->correlation);
+            }
             if (in_user_lane
                     ? tri_push(worker, cell, to.id, answer) == TR_OK
                     : tri_push_system(worker, cell, &answer->node)) {
@@ -424,15 +427,14 @@ tr_err tri_ask_inside(tr_ctx *ctx, tr_ref to, void *out, tr_nanos timeout,
 
 /* ---- futures: the halves of an ask ---- */
 
+#define NO_MEMORY UINT64_MAX  // id of a future that could not be made
+
 tr_future (tr_async)(tr_ctx *ctx, tr_ref to, tr_nanos timeout,
                      const tr_type *type, const void *payload)
 {
-    if (ctx->cancel != TR_OK || tri_mem_should_fail(&ctx->sys->mem)) {
-        return (tr_future){0};
-    }
-    tri_wait *wait = calloc(1, sizeof(*wait));
+    tri_wait *wait = tri_mem_calloc(&ctx->sys->mem, sizeof(*wait));
     if (wait == NULL) {
-        return (tr_future){0};
+        return (tr_future){NO_MEMORY};
     }
     wait->kind = TRI_WAIT_FUTURE;
     wait->target = to;
@@ -441,7 +443,7 @@ tr_future (tr_async)(tr_ctx *ctx, tr_ref to, tr_nanos timeout,
     tr_nanos deadline = deadline_of(ctx, timeout);
     if (tri_wait_begin(ctx, wait, deadline) != TR_OK) {
         free(wait);
-        return (tr_future){0};
+        return (tr_future){NO_MEMORY};
     }
     ctx->flags |= TRI_CTX_FUTURES;
     tr_err err = send_request(ctx, wait, deadline, payload);
@@ -477,20 +479,20 @@ tr_err (tr_await)(tr_ctx *ctx, tr_future future, const tr_type *type,
     tri_wait *wait = future.id != 0 ? find_wait(ctx->cell, future.id) : NULL;
     if (wait == NULL || wait->kind != TRI_WAIT_FUTURE || wait->owner != ctx ||
         wait->type->schema != type->schema) {
-        return ctx->cancel != TR_OK ? ctx->cancel : TR_EINVAL;
+        return ctx->cancel != TR_OK        ? ctx->cancel
+               : future.id == NO_MEMORY ? TR_ENOMEM
+                                        : TR_EINVAL;
     }
     wait->site = site;
-    tr_err err = wait->done ? wait->err : TR_OK;
-    if (!wait->done) {
-        err = tri_edge_begin(ctx, wait);
-        if (err == TR_OK) {
-            err = tri_park(ctx, wait);
-            tri_edge_end(ctx, wait);
-        }
+    tr_err err = wait->done ? wait->err : tri_edge_begin(ctx, wait);
+    bool cycle = err == TR_EDEADLOCK;  // the text is there already
+    if (!wait->done && err == TR_OK) {
+        err = tri_park(ctx, wait);
+        tri_edge_end(ctx, wait);
     }
     if (err == TR_OK && wait->reply != NULL) {
         err = take_reply(ctx, wait, out);
-    } else {
+    } else if (!cycle) {
         say_why(ctx, wait, err, NULL);
     }
     free_future(ctx, wait);
@@ -510,6 +512,17 @@ static bool any_done(tr_ctx *ctx, const tr_future *futures, size_t count,
     return false;
 }
 
+/* Rule 19: a wait for any of several is refused if all lead back to us. */
+static bool all_close(tr_ctx *ctx, const tr_future *futures, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (!tri_edge_would_close(ctx, find_wait(ctx->cell, futures[i].id))) {
+            return false;
+        }
+    }
+    return true;
+}
+
 tr_err tr_await_any(tr_ctx *ctx, const tr_future *futures, size_t count,
                     size_t *index)
 {
@@ -518,11 +531,18 @@ tr_err tr_await_any(tr_ctx *ctx, const tr_future *futures, size_t count,
         tri_wait *wait = find_wait(ctx->cell, futures[i].id);
         if (wait == NULL || wait->owner != ctx ||
             wait->kind != TRI_WAIT_FUTURE) {
-            return ctx->cancel != TR_OK ? ctx->cancel : TR_EINVAL;
+            *index = i;
+            return ctx->cancel != TR_OK               ? ctx->cancel
+                   : futures[i].id == NO_MEMORY ? TR_ENOMEM
+                                                : TR_EINVAL;
         }
     }
     if (count == 0) {
         return TR_EINVAL;
+    }
+    if (!any_done(ctx, futures, count, index) &&
+        all_close(ctx, futures, count)) {
+        return TR_EDEADLOCK;
     }
     while (!any_done(ctx, futures, count, index)) {
         tri_wait either = {.kind = TRI_WAIT_OUTSIDE};

@@ -328,11 +328,15 @@ struct tri_ext {
     _Atomic(uint64_t) edge_cell;
     _Atomic(uint64_t) edge_id;
     _Atomic(uint64_t) edge_seq;       // odd: an edge exists
+    _Atomic(uint64_t) edge_wait;      // number of the wait it is for
+    _Atomic(uint64_t) edge_answered;  // the same: it has been answered
+    _Atomic(bool) edge_reads;         // the request runs beside readers
     _Atomic(const char *) edge_site;
     _Atomic(bool) edge_writer;        // the turn could have changed the state
     tri_lock blocked_lock;            // never cleared: late senders take it
     tri_wait *blocked;                // under it: senders waiting for room
     tri_wait *blocked_last;
+    uint32_t blocked_count;
     bool no_room;                     // under it: nobody may wait here
     _Atomic(uint32_t) limit;          // copies of the props, for senders
     _Atomic(uint32_t) soft_limit;

@@ -22,10 +22,13 @@ typedef struct link {
     tri_cell *cell;
     uint64_t id, seq;
     const char *site;
+    bool writer;  // the turn that waits could have changed the state
+    bool reads;   // what it waits for runs beside readers
+    tr_ref to;
 } link;
 
 /* Reads the edge that leaves the cell; false: there is none. */
-static bool edge_of(tri_cell *cell, uint64_t id, link *out, tr_ref *to)
+static bool edge_of(tri_cell *cell, uint64_t id, link *out)
 {
     // Seq_cst: after our own edge was written; see the file comment.
     if (atomic_load_explicit(&cell->id, memory_order_seq_cst) != id) {
@@ -40,114 +43,176 @@ static bool edge_of(tri_cell *cell, uint64_t id, link *out, tr_ref *to)
         return false;
     }
     // Relaxed: confirmed by reading the sequence again.
-    to->cell = atomic_load_explicit(&ext->edge_cell, memory_order_relaxed);
-    to->id = atomic_load_explicit(&ext->edge_id, memory_order_relaxed);
-    *out = (link){cell, id, seq,
-                  atomic_load_explicit(&ext->edge_site,
-                                       memory_order_relaxed)};
+    *out = (link){
+        .cell = cell, .id = id, .seq = seq,
+        .site = atomic_load_explicit(&ext->edge_site, memory_order_relaxed),
+        .writer =
+            atomic_load_explicit(&ext->edge_writer, memory_order_relaxed),
+        .reads = atomic_load_explicit(&ext->edge_reads, memory_order_relaxed),
+        .to = {atomic_load_explicit(&ext->edge_cell, memory_order_relaxed),
+               atomic_load_explicit(&ext->edge_id, memory_order_relaxed)}};
+    // Acquire: pairs with tri_edge_answered, which comes before whatever
+    // the one who answered does next.
+    if (atomic_load_explicit(&ext->edge_answered, memory_order_acquire) ==
+        atomic_load_explicit(&ext->edge_wait, memory_order_relaxed)) {
+        return false;
+    }
     return atomic_load_explicit(&ext->edge_seq, memory_order_seq_cst) == seq;
 }
 
-/* Follows the chain from `to`; the number of links if it comes back. */
-static uint32_t walk(tr_ref to, tri_cell *home, uint64_t home_id, link *chain)
+/*
+ * Follows the chain that `home` begins; the number of links if it comes back.
+ * An edge whose request could run beside what its target has parked is none.
+ */
+static uint32_t walk(const link *home, link *chain)
 {
+    tr_ref to = home->to;
+    bool reads = home->reads;
     for (uint32_t n = 0; n < CHAIN_MAX; n++) {
         tri_cell *cell = tri_ref_cell(to);
         if (cell == NULL) {
             return 0;
         }
-        if (cell == home && to.id == home_id) {
-            return n + 1;
+        if (cell == home->cell && to.id == home->id) {
+            return reads && !home->writer ? 0 : n + 1;
         }
-        if (!edge_of(cell, to.id, &chain[n], &to)) {
+        if (!edge_of(cell, to.id, &chain[n]) ||
+            (reads && !chain[n].writer)) {
             return 0;
         }
+        to = chain[n].to;
+        reads = chain[n].reads;
     }
     return 0;
 }
 
-static void describe(tr_ctx *ctx, const link *chain, uint32_t count,
-                     const char *site)
+/* Walks twice; a chain that has changed meanwhile is none. */
+static uint32_t closes(const link *home, link *chain)
+{
+    link second[CHAIN_MAX];
+    uint32_t count = walk(home, chain);
+    if (count == 0 || walk(home, second) != count) {
+        return 0;
+    }
+    for (uint32_t i = 0; i + 1 < count; i++) {
+        if (chain[i].seq != second[i].seq ||
+            chain[i].cell != second[i].cell) {
+            return 0;
+        }
+    }
+    return count;
+}
+
+static void describe(tr_system *sys, tr_ctx *ctx, const link *home,
+                     const link *chain, uint32_t count, const tr_type *type)
 {
     // The actors of a cycle are all parked, so they are alive.
     char text[1024], path[TRI_PATH_MAX];
-    tri_path_write(ctx->sys, ctx->cell, path, sizeof(path));
-    size_t at = (size_t)snprintf(text, sizeof(text), "%s (%s)", path, site);
+    tri_path_write(sys, home->cell, path, sizeof(path));
+    size_t at = (size_t)snprintf(text, sizeof(text), "%s (%s)", path,
+                                 home->site != NULL ? home->site : "?");
     for (uint32_t i = 0; i + 1 < count && at < sizeof(text); i++) {
-        tri_path_write(ctx->sys, chain[i].cell, path, sizeof(path));
+        tri_path_write(sys, chain[i].cell, path, sizeof(path));
         at += (size_t)snprintf(text + at, sizeof(text) - at, " -> %s (%s)",
                                path, chain[i].site != NULL ? chain[i].site
                                                            : "?");
     }
-    tri_path_write(ctx->sys, ctx->cell, path, sizeof(path));
-    tri_error_set(ctx, "waiting would close a cycle: %s -> %s", text, path);
+    tri_path_write(sys, home->cell, path, sizeof(path));
+    tri_error_set(ctx, "%s would close a cycle: %s -> %s",
+                  type != NULL ? type->name : "waiting for room", text, path);
 }
 
-/* Could the target run this request beside what it has parked? */
-static bool runs_beside(tri_wait *wait)
+/* How the target takes such a request: flags of its handler. */
+static uint32_t taken_as(tr_ref target, const tr_type *type)
 {
-    if (wait->type == NULL) {
+    tri_cell *cell = tri_ref_cell(target);
+    const tri_behaviour *behaviour =
+        type != NULL && cell != NULL ? tri_cell_behaviour(cell) : NULL;
+    const tri_slot *slot =
+        behaviour != NULL ? tri_behaviour_find(behaviour, type) : NULL;
+    return slot != NULL ? slot->flags : 0;
+}
+
+static bool has_system_mail(tri_cell *cell)
+{
+    // Seq_cst: an answer that is not here yet comes after our edge.
+    return (atomic_load_explicit(&cell->sys_mail, memory_order_seq_cst) &
+            ~TRI_SYS_BITS) != 0;
+}
+
+/* What the wait of this turn would be as an edge; false: it is none. */
+static bool as_edge(tr_ctx *ctx, const tri_wait *wait, link *out)
+{
+    tri_cell *cell = ctx->cell;
+    if (ctx->kind == TRI_TURN_RUN ||
+        (wait->target.cell >> 48) != ctx->sys->tag) {
         return false;
     }
-    tri_cell *cell = tri_ref_cell(wait->target);
-    const tri_behaviour *behaviour = tri_cell_behaviour(cell);
-    const tri_slot *slot = behaviour != NULL
-                               ? tri_behaviour_find(behaviour, wait->type)
-                               : NULL;
-    if (slot == NULL || slot->flags == 0) {
+    uint32_t flags = taken_as(wait->target, wait->type);
+    bool myself = tri_ref_cell(wait->target) == cell;
+    if ((flags & TR_ALWAYS_INTERLEAVE) &&
+        !(myself && ctx->kind == TRI_TURN_HOOK)) {
         return false;
     }
-    if (slot->flags & TR_ALWAYS_INTERLEAVE) {
-        return true;
+    // The answer to an early request may be here already.
+    if (wait->kind == TRI_WAIT_FUTURE && has_system_mail(cell)) {
+        return false;
     }
-    // READ beside readers only. Of another actor that cannot be seen from
-    // here; its own edge says whether a writer of it waits.
-    tri_ext *ext = atomic_load_explicit(&cell->ext, memory_order_seq_cst);
-    return ext == NULL ||
-           !atomic_load_explicit(&ext->edge_writer, memory_order_seq_cst);
+    *out = (link){
+        .cell = cell, .to = wait->target, .site = wait->site,
+        // Relaxed: we own the cell.
+        .id = atomic_load_explicit(&cell->id, memory_order_relaxed),
+        .writer = ctx->kind == TRI_TURN_WRITE || ctx->kind == TRI_TURN_HOOK,
+        .reads = (flags & TR_READ_ONLY) != 0};
+    return true;
 }
 
 tr_err tri_edge_begin(tr_ctx *ctx, tri_wait *wait)
 {
-    tri_cell *cell = ctx->cell;
-    tri_ext *ext = tri_ext_of(cell);
+    tri_ext *ext = tri_ext_of(ctx->cell);
+    link edge, chain[CHAIN_MAX];
     wait->has_edge = false;
-    if (ctx->kind == TRI_TURN_RUN ||
-        (wait->target.cell >> 48) != ctx->sys->tag) {
+    if (!as_edge(ctx, wait, &edge)) {
         return TR_OK;
     }
-    // Relaxed: we own the cell.
-    uint64_t id = atomic_load_explicit(&cell->id, memory_order_relaxed);
+    // Relaxed, all: only we write them; the sequence publishes them.
     uint64_t seq = atomic_load_explicit(&ext->edge_seq, memory_order_relaxed);
-    bool writer = ctx->kind == TRI_TURN_WRITE || ctx->kind == TRI_TURN_HOOK;
     if (seq % 2 == 1) {
         return TR_OK;  // an outer turn of ours has an edge: it is the older
     }
+    atomic_store_explicit(&ext->edge_answered, 0, memory_order_relaxed);
+    atomic_store_explicit(&ext->edge_wait, wait->correlation,
+                          memory_order_relaxed);
+    atomic_store_explicit(&ext->edge_cell, edge.to.cell,
+                          memory_order_relaxed);
+    atomic_store_explicit(&ext->edge_id, edge.to.id, memory_order_relaxed);
+    atomic_store_explicit(&ext->edge_site, edge.site, memory_order_relaxed);
+    atomic_store_explicit(&ext->edge_reads, edge.reads, memory_order_relaxed);
+    atomic_store_explicit(&ext->edge_writer, edge.writer,
+                          memory_order_relaxed);
     // Seq_cst: before the walk; see the file comment.
-    atomic_store_explicit(&ext->edge_cell, wait->target.cell,
-                          memory_order_relaxed);
-    atomic_store_explicit(&ext->edge_id, wait->target.id,
-                          memory_order_relaxed);
-    atomic_store_explicit(&ext->edge_site, wait->site, memory_order_relaxed);
-    atomic_store_explicit(&ext->edge_writer, writer, memory_order_seq_cst);
     atomic_store_explicit(&ext->edge_seq, seq + 1, memory_order_seq_cst);
     wait->has_edge = true;
-    if (runs_beside(wait)) {
+    uint32_t count = closes(&edge, chain);
+    if (count == 0) {
         return TR_OK;
     }
-    link first[CHAIN_MAX], second[CHAIN_MAX];
-    uint32_t count = walk(wait->target, cell, id, first);
-    if (count == 0 || walk(wait->target, cell, id, second) != count) {
-        return TR_OK;
-    }
-    for (uint32_t i = 0; i + 1 < count; i++) {
-        if (first[i].seq != second[i].seq || first[i].cell != second[i].cell) {
-            return TR_OK;
-        }
-    }
-    describe(ctx, first, count, wait->site);
+    describe(ctx->sys, ctx, &edge, chain, count, wait->type);
     tri_edge_end(ctx, wait);
     return TR_EDEADLOCK;
+}
+
+bool tri_edge_would_close(tr_ctx *ctx, const tri_wait *wait)
+{
+    link edge, chain[CHAIN_MAX];
+    if (!as_edge(ctx, wait, &edge)) {
+        return false;
+    }
+    uint32_t count = closes(&edge, chain);
+    if (count > 0) {
+        describe(ctx->sys, ctx, &edge, chain, count, wait->type);
+    }
+    return count > 0;
 }
 
 void tri_edge_end(tr_ctx *ctx, tri_wait *wait)
@@ -159,30 +224,64 @@ void tri_edge_end(tr_ctx *ctx, tri_wait *wait)
     // Relaxed: only we write it. Seq_cst: a walk sees it gone.
     uint64_t seq = atomic_load_explicit(&ext->edge_seq, memory_order_relaxed);
     atomic_store_explicit(&ext->edge_seq, seq + 1, memory_order_seq_cst);
-    atomic_store_explicit(&ext->edge_writer, false, memory_order_relaxed);
     wait->has_edge = false;
 }
 
-void tri_edge_move(tr_system *sys, tr_ref asker, tri_cell *from, tr_ref to)
+void tri_edge_answered(tri_cell *cell, uint64_t correlation)
 {
-    if ((asker.cell >> 48) != sys->tag) {
-        return;
+    // Acquire: pairs with tri_ext_need. It may be another's by now: then the
+    // number does not fit, or a cycle of his is found by the next one.
+    tri_ext *ext = atomic_load_explicit(&cell->ext, memory_order_acquire);
+    // Relaxed: written before the request was sent.
+    if (ext != NULL && correlation != 0 &&
+        atomic_load_explicit(&ext->edge_wait, memory_order_relaxed) ==
+            correlation) {
+        // Release: before whatever we do next; pairs with edge_of.
+        atomic_store_explicit(&ext->edge_answered, correlation,
+                              memory_order_release);
     }
+}
+
+tr_err tri_edge_move(tr_ctx *ctx, tr_msg *request, tr_ref to)
+{
+    tr_system *sys = ctx->sys;
+    tr_ref asker = request->sender;
     tri_cell *cell = tri_ref_cell(asker);
-    // Seq_cst: as in edge_of.
-    tri_ext *ext = cell != NULL ? atomic_load_explicit(&cell->ext,
-                                                       memory_order_seq_cst)
-                                : NULL;
-    if (ext == NULL ||
-        atomic_load_explicit(&cell->id, memory_order_seq_cst) != asker.id) {
-        return;
+    if ((asker.cell >> 48) != sys->tag || cell == NULL ||
+        (to.cell >> 48) != sys->tag) {
+        return TR_OK;
     }
-    uint64_t old = atomic_load_explicit(&ext->edge_cell, memory_order_relaxed);
-    if ((tri_cell *)(uintptr_t)(old & UINT64_C(0xffffffffffff)) == from &&
-        atomic_compare_exchange_strong_explicit(&ext->edge_cell, &old, to.cell,
-                                                memory_order_seq_cst,
-                                                memory_order_relaxed)) {
-        // A walk between these two finds an id that does not fit: no cycle.
-        atomic_store_explicit(&ext->edge_id, to.id, memory_order_seq_cst);
+    tri_ext *ext = atomic_load_explicit(&cell->ext, memory_order_seq_cst);
+    link edge, chain[CHAIN_MAX];
+    uint64_t correlation = tri_msg_ask(request)->correlation;
+    // Relaxed: another wait of the asker has another number.
+    if (ext == NULL || !edge_of(cell, asker.id, &edge) ||
+        atomic_load_explicit(&ext->edge_wait, memory_order_relaxed) !=
+            correlation ||
+        tri_ref_cell(edge.to) != ctx->cell) {
+        return TR_OK;
     }
+    uint32_t flags = taken_as(to, request->node.type);
+    if (flags & TR_ALWAYS_INTERLEAVE) {
+        tri_edge_answered(cell, correlation);  // that is none any more
+        return TR_OK;
+    }
+    uint64_t old = edge.to.cell;
+    // Seq_cst: before the walk, as in tri_edge_begin. A walk between the two
+    // stores finds an id that does not fit: no cycle.
+    if (!atomic_compare_exchange_strong_explicit(&ext->edge_cell, &old,
+                                                 to.cell, memory_order_seq_cst,
+                                                 memory_order_relaxed)) {
+        return TR_OK;
+    }
+    edge.reads = (flags & TR_READ_ONLY) != 0;
+    edge.to = to;
+    atomic_store_explicit(&ext->edge_reads, edge.reads, memory_order_relaxed);
+    atomic_store_explicit(&ext->edge_id, to.id, memory_order_seq_cst);
+    uint32_t count = closes(&edge, chain);
+    if (count == 0) {
+        return TR_OK;
+    }
+    describe(sys, ctx, &edge, chain, count, request->node.type);
+    return TR_EDEADLOCK;
 }

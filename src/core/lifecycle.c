@@ -324,6 +324,9 @@ void tri_life_fail(tr_ctx *ctx, tr_err err)
         tri_user_timer_handled(worker, msg);
         msg = NULL;
     }
+    if (msg != NULL && msg->node.klass == TRI_CLASS_STACK) {
+        msg = NULL;  // it ends with its frame
+    }
     if (msg != NULL) {
         answer_failed(ctx, msg, ctx->cancel != TR_OK ? ctx->cancel : err);
     }
@@ -642,6 +645,7 @@ void tri_unstash(tri_cell *cell)
     }
     ext->stash_last->next = cell->queue;
     cell->queue = ext->stash;
+    tri_count_again(cell, (int32_t)ext->stashed);
     // Relaxed: for observers.
     atomic_fetch_add_explicit(&cell->queued, ext->stashed,
                               memory_order_relaxed);
@@ -656,6 +660,9 @@ static void queue_dead(tri_worker *worker, tri_cell *cell, uint32_t reason)
     while (cell->queue != NULL) {
         tri_node *node = cell->queue;
         cell->queue = node->next;
+        if (tri_is_counted(node)) {
+            tri_count_again(cell, -1);
+        }
         tri_drain_node(worker, self, node, reason);
     }
     // Relaxed: for observers.

@@ -244,7 +244,11 @@ static uint32_t reason_of(tr_err err)
     switch (err) {
     case TR_EFULL:
     case TR_EDEADLOCK:
+    case TR_ETIMEDOUT:  // of waiting for room
+    case TR_ELIMIT:
         return TR_DEAD_FULL;
+    case TR_ENOMEM:
+        return TR_DEAD_NO_MEMORY;
     case TR_EFOREIGN:
         return TR_DEAD_FOREIGN;
     case TR_ESTOPPED:
@@ -268,7 +272,7 @@ static tr_err admit(tri_actor_from *who, tri_cell *cell, tr_ref to)
     uint32_t limit = atomic_load_explicit(&ext->limit, memory_order_relaxed);
     uint32_t before = atomic_fetch_add_explicit(&ext->bounded, 1,
                                                 memory_order_relaxed);
-    if (before < limit || limit == 0) {
+    if ((int32_t)before < (int32_t)limit || limit == 0) {
         return TR_OK;
     }
     switch (atomic_load_explicit(&ext->overflow, memory_order_relaxed)) {
@@ -292,6 +296,17 @@ static tr_err admit(tri_actor_from *who, tri_cell *cell, tr_ref to)
     return TR_EFULL;
 }
 
+/* The message did not get in after all. */
+static void unadmit(tri_cell *cell)
+{
+    // Acquire: as in admit. Relaxed: only the number counts; of a new owner
+    // it may be one too low, which admits one message more.
+    tri_ext *ext = atomic_load_explicit(&cell->ext, memory_order_acquire);
+    if (ext != NULL) {
+        atomic_fetch_sub_explicit(&ext->bounded, 1, memory_order_relaxed);
+    }
+}
+
 /* Of senders' concern only: the actor's props are not theirs to read. */
 static uint32_t soft_limit_of(tr_system *sys, tri_cell *cell)
 {
@@ -304,11 +319,22 @@ static uint32_t soft_limit_of(tr_system *sys, tri_cell *cell)
     return limit != 0 ? limit : sys->options.soft_limit;
 }
 
+/* A full mailbox makes its senders wait before they are let in. */
+static bool blocks(tri_cell *cell)
+{
+    // Acquire: as in admit. Relaxed: fixed at spawn.
+    tri_ext *ext = atomic_load_explicit(&cell->ext, memory_order_acquire);
+    return ext != NULL &&
+           atomic_load_explicit(&ext->overflow, memory_order_relaxed) ==
+               TR_OVERFLOW_BLOCK;
+}
+
 void tri_slow_down(tr_ctx *ctx, tri_cell *cell, tr_ref to)
 {
     // Relaxed: as in tri_try_send.
-    if (atomic_load_explicit(&cell->flags, memory_order_relaxed) &
-        (TRI_CELL_SYSTEM | TRI_CELL_OUTSIDE)) {
+    uint32_t flags = atomic_load_explicit(&cell->flags, memory_order_relaxed);
+    if ((flags & (TRI_CELL_SYSTEM | TRI_CELL_OUTSIDE)) ||
+        ((flags & TRI_CELL_BOUNDED) && blocks(cell))) {
         return;
     }
     tri_actor_from who = {.sys = ctx->sys, .worker = ctx->worker, .ctx = ctx};
@@ -342,7 +368,13 @@ tr_err tri_try_send(tri_actor_from *who, tr_ref to, tr_msg *msg)
         TR_TRY(admit(who, cell, to));
     }
     uint32_t depth;
-    TR_TRY(tri_push_user(who->worker, cell, to.id, msg, &depth));
+    tr_err err = tri_push_user(who->worker, cell, to.id, msg, &depth);
+    if (TRI_UNLIKELY(err != TR_OK)) {
+        if (flags & TRI_CELL_BOUNDED) {
+            unadmit(cell);
+        }
+        return err;
+    }
     tr_ctx *ctx = who->ctx;
     if (ctx != NULL) {
         if (TRI_UNLIKELY(depth >= TRI_SOFT_GLANCE)) {
@@ -375,6 +407,7 @@ static void blocked_link(tri_ext *ext, tri_wait *wait)
         ext->blocked = wait;
     }
     ext->blocked_last = wait;
+    ext->blocked_count++;
     wait->linked = true;
 }
 
@@ -390,6 +423,7 @@ static void blocked_unlink(tri_ext *ext, tri_wait *wait)
     } else {
         ext->blocked_last = wait->blocked_prev;
     }
+    ext->blocked_count--;
     wait->linked = false;
 }
 
@@ -405,9 +439,28 @@ bool tri_room_leave(tri_wait *wait)
     return linked;
 }
 
-static void wake_blocked(tri_worker *worker, tri_ext *ext, bool for_good)
+bool tri_room_join(tri_wait *wait, tri_cell *cell, uint32_t limit)
 {
-    for (;;) {
+    tri_ext *ext = wait->room;
+    tri_lock_take(&ext->blocked_lock);
+    bool gone = ext->no_room;
+    if (!gone) {
+        blocked_link(ext, wait);
+    }
+    tri_lock_drop(&ext->blocked_lock);
+    // Seq_cst: pairs with tri_close_user, whose owner then empties the list;
+    // either it sees us there or we see here that it has closed.
+    uintptr_t mail = atomic_load_explicit(&cell->mail, memory_order_seq_cst);
+    uint64_t id = atomic_load_explicit(&cell->id, memory_order_seq_cst);
+    bool room = (mail & TRI_MAIL_CLOSED) || id != wait->target.id ||
+                tri_depth(cell) <= limit / 2;
+    return !gone && !(room && tri_room_leave(wait));
+}
+
+static void wake_blocked(tri_worker *worker, tri_ext *ext, uint32_t max,
+                         bool for_good)
+{
+    for (; max > 0; max--) {
         tri_lock_take(&ext->blocked_lock);
         tri_wait *wait = ext->blocked;
         if (for_good && wait == NULL) {
@@ -423,6 +476,7 @@ static void wake_blocked(tri_worker *worker, tri_ext *ext, bool for_good)
             return;
         }
         // The waiter stays parked until it has this node: tri_cut_waits.
+        tri_edge_answered(waiter, wait->correlation);
         wait->node.kind = TRI_NODE_WAKE;
         bool taken = tri_push_system(worker, waiter, &wait->node);
         TRI_CHECK(taken);
@@ -434,13 +488,31 @@ void tri_room(tri_worker *worker, tri_cell *cell)
     tri_ext *ext = tri_ext_of(cell);
     cell->slow &= (uint8_t)~TRI_SLOW_BLOCKED;
     if (ext != NULL) {
-        wake_blocked(worker, ext, false);
+        wake_blocked(worker, ext, UINT32_MAX, false);
     }
 }
 
 void tri_room_close(tri_worker *worker, tri_ext *ext)
 {
-    wake_blocked(worker, ext, true);
+    wake_blocked(worker, ext, UINT32_MAX, true);
+}
+
+static uint32_t blocked_count(tri_ext *ext)
+{
+    tri_lock_take(&ext->blocked_lock);
+    uint32_t count = ext->blocked_count;
+    tri_lock_drop(&ext->blocked_lock);
+    return count;
+}
+
+/* How many a hard limit still lets in: those who wait are counted, too. */
+static uint32_t room_in(tri_ext *ext, uint32_t limit)
+{
+    // Relaxed: only the number counts.
+    int64_t inside = (int32_t)atomic_load_explicit(&ext->bounded,
+                                                   memory_order_relaxed);
+    inside -= blocked_count(ext);
+    return inside >= (int64_t)limit ? 0 : (uint32_t)(limit - inside);
 }
 
 void tri_room_if_low(tri_worker *worker, tri_cell *cell)
@@ -449,10 +521,19 @@ void tri_room_if_low(tri_worker *worker, tri_cell *cell)
     uint32_t limit = props != NULL && props->mailbox_limit != 0
                          ? props->mailbox_limit
                          : soft_limit_of(worker->sys, cell);
-    if (tri_depth(cell) <= limit / 2) {
+    if (tri_depth(cell) > limit / 2) {
+        cell->slow |= TRI_SLOW_BLOCKED;
+    } else if (props == NULL || props->overflow != TR_OVERFLOW_BLOCK ||
+               props->mailbox_limit == 0) {
         tri_room(worker, cell);
     } else {
+        // A hard limit: as many as there is room for, the others later.
+        wake_blocked(worker, tri_ext_of(cell),
+                     room_in(tri_ext_of(cell), limit), false);
         cell->slow |= TRI_SLOW_BLOCKED;
+        if (blocked_count(tri_ext_of(cell)) == 0) {
+            cell->slow &= (uint8_t)~TRI_SLOW_BLOCKED;
+        }
     }
 }
 
@@ -465,11 +546,16 @@ void tri_bounded_trim(tri_worker *worker, tri_cell *cell)
     }
     tri_detach(cell);
     // Relaxed: only the number counts.
-    while (cell->queue != NULL &&
-           atomic_load_explicit(&ext->bounded, memory_order_relaxed) >
-               props->mailbox_limit) {
-        tri_node *node = cell->queue;
-        cell->queue = node->next;
+    for (tri_node **link = &cell->queue;
+         *link != NULL &&
+         (int32_t)atomic_load_explicit(&ext->bounded, memory_order_relaxed) >
+             (int32_t)props->mailbox_limit;) {
+        tri_node *node = *link;
+        if (!tri_is_counted(node)) {
+            link = &node->next;  // timers and answers are not dropped
+            continue;
+        }
+        *link = node->next;
         atomic_fetch_sub_explicit(&cell->queued, 1, memory_order_relaxed);
         atomic_fetch_sub_explicit(&ext->bounded, 1, memory_order_relaxed);
         tri_dead(worker, tri_cell_ref(worker->sys, cell), tri_msg_from(node),
@@ -481,16 +567,22 @@ tr_err tri_wait_for_room(tri_actor_from *who, tri_cell *cell, tr_ref to,
                          uint32_t limit)
 {
     tr_ctx *ctx = who->ctx;
+    if (ctx == NULL && who->locked) {
+        return tri_outside_room(who, cell, to, limit);
+    }
     if (ctx == NULL || cell == ctx->cell || !tri_can_park(ctx) ||
         ctx->cancel != TR_OK) {
         return TR_EFULL;
     }
     tri_ext *ext = tri_ext_need(who->worker, cell);
-    if (ext == NULL || tri_ext_need(who->worker, ctx->cell) == NULL) {
+    tri_ext *mine = tri_ext_need(who->worker, ctx->cell);
+    if (ext == NULL || mine == NULL) {
         return TR_ENOMEM;
     }
-    tri_wait wait = {.kind = TRI_WAIT_ROOM, .cell = ctx->cell, .target = to,
+    tri_wait wait = {.kind = TRI_WAIT_ROOM, .cell = ctx->cell,
+                     .correlation = ++mine->correlation, .target = to,
                      .fiber = tri_fiber_take(&who->worker->fibers),
+                     .wheel = (uint16_t)who->worker->index,
                      .room = ext, .cancel = tri_room_leave,
                      .site = "tr_tell"};
     if (wait.fiber == NULL) {
@@ -501,25 +593,20 @@ tr_err tri_wait_for_room(tri_actor_from *who, tri_cell *cell, tr_ref to,
         tri_fiber_give(&who->worker->fibers, wait.fiber);
         return err;  // it would close a cycle
     }
-    tri_lock_take(&ext->blocked_lock);
-    bool gone = ext->no_room;
-    if (!gone) {
-        blocked_link(ext, &wait);
-    }
-    tri_lock_drop(&ext->blocked_lock);
-    // Seq_cst: pairs with tri_close_user, whose owner then empties the list;
-    // either it sees us there or we see here that it has closed.
-    uintptr_t mail = atomic_load_explicit(&cell->mail, memory_order_seq_cst);
-    uint64_t id = atomic_load_explicit(&cell->id, memory_order_seq_cst);
-    if (gone || (((mail & TRI_MAIL_CLOSED) || id != to.id ||
-                  tri_depth(cell) <= limit / 2) &&
-                 tri_room_leave(&wait))) {
+    if (!tri_room_join(&wait, cell, limit)) {
         tri_edge_end(ctx, &wait);
         tri_fiber_give(&who->worker->fibers, wait.fiber);
         return TR_OK;
     }
     tri_signal(who->worker, cell, to.id, TRI_SIG_ROOM);
+    // Rule 23: no longer than an ask would wait.
+    tr_nanos span = ctx->sys->options.ask_timeout;
+    tr_nanos now = tri_clock(who->worker);
+    tri_arm(who->worker, &wait.timer,
+            span >= TR_FOREVER - now ? TR_FOREVER : now + span,
+            TRI_TIMER_WAIT);
     err = tri_park(ctx, &wait);
+    tri_disarm(ctx->sys, wait.wheel, &wait.timer);
     tri_edge_end(ctx, &wait);
     return err;
 }

@@ -74,13 +74,41 @@ tr_err tri_wait_for_room(tri_actor_from *who, tri_cell *cell, tr_ref to,
 void tri_slow_down(tr_ctx *ctx, tri_cell *cell, tr_ref to);
 /* Wakes all who wait, and refuses those who would from now on. */
 void tri_room_close(tri_worker *worker, tri_ext *ext);
+/* Puts a wait into the list of wait->room; false: it need not wait. */
+bool tri_room_join(tri_wait *wait, tri_cell *cell, uint32_t limit);
 /* Takes a wait out of the list again; false: it is being woken already. */
 bool tri_room_leave(tri_wait *wait);
+/* The same for a thread that is no actor, whose lock is given up meanwhile. */
+tr_err tri_outside_room(tri_actor_from *who, tri_cell *cell, tr_ref to,
+                        uint32_t limit);
+
+/* Is it a message that a hard limit counts? Timers and answers are not. */
+static inline bool tri_is_counted(const tri_node *node)
+{
+    return node->kind == TRI_NODE_USER && !(node->flags & TRI_MSG_TIMER);
+}
+
+/* Messages that come back to the queue are inside a hard limit again. */
+static inline void tri_count_again(tri_cell *cell, int32_t count)
+{
+    if (cell->slow & TRI_SLOW_BOUNDED) {
+        // Relaxed: only the number counts.
+        atomic_fetch_add_explicit(&tri_ext_of(cell)->bounded,
+                                  (uint32_t)count, memory_order_relaxed);
+    }
+}
 
 /* The wait-for graph: deadlock.c. Errors: TR_EDEADLOCK. */
 tr_err tri_edge_begin(tr_ctx *ctx, tri_wait *wait);
 void tri_edge_end(tr_ctx *ctx, tri_wait *wait);
-/* A request has been passed on: its asker now waits for another. */
-void tri_edge_move(tr_system *sys, tr_ref asker, tri_cell *from, tr_ref to);
+/* The same without an edge, with the text set: for one wait of several. */
+bool tri_edge_would_close(tr_ctx *ctx, const tri_wait *wait);
+/* What the actor's edge stands for is done: before it is told. Any thread. */
+void tri_edge_answered(tri_cell *cell, uint64_t correlation);
+/*
+ * A request is passed on by this turn: its asker now waits for another.
+ * Errors: TR_EDEADLOCK.
+ */
+tr_err tri_edge_move(tr_ctx *ctx, tr_msg *request, tr_ref to);
 
 #endif

@@ -16,6 +16,7 @@
 #include "core/mailbox.h"
 #include "core/probe.h"
 #include "schema/value.h"
+#include "troupe/observe.h"
 
 /* ---- who acts ---- */
 
@@ -205,6 +206,7 @@ void tri_outside_wake(tri_worker *worker, tri_cell *cell)
     // After it the box may be gone: only its address is used.
     atomic_store_explicit(&box->word, 1, memory_order_release);
     world->ops->wake(world, &box->word, 1);
+    tri_poll_ready(worker->sys);  // a driver sleeps in its poller
 }
 
 /* Waits until the cell is ours again; false when the time is over. */
@@ -228,14 +230,10 @@ static bool wait_word(tri_mailbox *box, tr_nanos deadline)
             }
             now = world->ops->mono(world);
             spin = now - start < TRI_SPIN;
-        } else if (!tri_drive(sys, TRI_QUANTUM)) {
-            now = world->ops->mono(world);
-            if (now >= deadline) {
-                return false;
-            }
-            world->ops->park(world, &box->word, 0,
-                             deadline == TR_FOREVER ? TR_FOREVER
-                                                    : deadline - now);
+        } else {
+            tri_drive_or_park(sys, &box->word, 0,
+                              deadline == TR_FOREVER ? TR_FOREVER
+                                                     : deadline - now);
         }
         now = world->ops->mono(world);
         if (now >= deadline &&
@@ -302,8 +300,11 @@ static tri_node *next_node(tri_cell *cell)
 
 tri_node *tri_mailbox_wait(tri_mailbox *box, tr_nanos deadline)
 {
-    for (;;) {
+    for (bool over = false;;) {
         tri_node *node = next_node(box->cell);
+        if (node == NULL && over) {
+            return NULL;
+        }
         if (node != NULL) {
             tr_ref self = tri_cell_ref(box->sys, box->cell);
             if (!is_stale(node, self.id)) {
@@ -314,10 +315,10 @@ tri_node *tri_mailbox_wait(tri_mailbox *box, tr_nanos deadline)
             tri_leave(&who);
             continue;
         }
-        if (tri_sleep(box->sys->outside, box->cell, true) &&
+        if (!over && tri_sleep(box->sys->outside, box->cell, true) &&
             !wait_word(box, deadline)) {
             take_back(box);
-            return next_node(box->cell);
+            over = true;
         }
     }
 }
@@ -330,22 +331,68 @@ tr_nanos tri_deadline_outside(tr_system *sys, tr_nanos timeout,
     return span >= TR_FOREVER - now ? TR_FOREVER : now + span;
 }
 
+tr_err tri_outside_room(tri_actor_from *who, tri_cell *cell, tr_ref to,
+                        uint32_t limit)
+{
+    tr_system *sys = who->sys;
+    tri_ext *ext = tri_ext_need(who->worker, cell);
+    tri_mailbox box;
+    if (ext == NULL) {
+        return TR_ENOMEM;
+    }
+    tri_leave(who);
+    tr_err err = tri_mailbox_open(&box, sys);
+    if (err == TR_OK) {
+        tri_wait wait = {.kind = TRI_WAIT_ROOM, .cell = box.cell,
+                         .target = to, .room = ext};
+        if (tri_room_join(&wait, cell, limit)) {
+            tri_actor_from signaller = enter_system(sys, (tr_ref){0});
+            tri_signal(signaller.worker, cell, to.id, TRI_SIG_ROOM);
+            tri_leave(&signaller);
+            tr_nanos deadline =
+                tri_deadline_outside(sys, 0, sys->options.ask_timeout);
+            if (tri_mailbox_wait(&box, deadline) == NULL) {
+                if (tri_room_leave(&wait)) {
+                    err = TR_ETIMEDOUT;
+                } else {  // woken just now: its node is on its way
+                    (void)tri_mailbox_wait(&box, TR_FOREVER);
+                }
+            }
+        }
+        tri_mailbox_close(&box);
+    }
+    tri_lock_take(&sys->outside_lock);
+    return err;
+}
+
 /* ---- asking from outside ---- */
 
+/* Says what is known: the same as of an ask inside. */
+static void say_why(tr_from from, tr_ref to, const tr_type *type,
+                    const char *site, tr_err err, const char *text)
+{
+    tr_actor_info info = {.size = sizeof(info)};
+    char path[TRI_PATH_MAX];
+    bool here = tr_actor_info_of(from, to, &info) == TR_OK;
+    tri_error_set(NULL, "%s of %s at %s: %s%s%s (target %s, %u queued)",
+                  type->name, (tr_ref_path)(from, to, path, sizeof(path)),
+                  site, tr_strerror(err), text != NULL ? ": " : "",
+                  text != NULL ? text : "",
+                  here ? tri_state_name(info.state) : "gone",
+                  here ? info.depth : 0);
+}
+
 static tr_err take_reply(tr_from from, tr_ref to, tr_msg *reply,
-                         const tr_type *type, void *out)
+                         const tr_type *type, void *out, const char *site)
 {
     tr_err err = TR_OK;
     if (reply->node.flags & TRI_MSG_ERROR) {
         tri_error_reply *error = (tri_error_reply *)(void *)reply->payload;
-        char path[TRI_PATH_MAX];
         err = error->err;
-        tri_error_set(NULL, "%s of %s: %s%s%s", type->name,
-                      (tr_ref_path)(from, to, path, sizeof(path)),
-                      tr_strerror(err), error->text != NULL ? ": " : "",
-                      error->text != NULL ? error->text : "");
+        say_why(from, to, type, site, err, error->text);
     } else if (reply->node.type->schema != type->reply->schema) {
         err = TR_ESCHEMA;
+        say_why(from, to, type, site, err, reply->node.type->name);
     } else if (out != NULL) {
         err = tri_unpack_owned(type->reply, out, reply->payload);
     }
@@ -353,6 +400,27 @@ static tr_err take_reply(tr_from from, tr_ref to, tr_msg *reply,
     tri_msg_free(&who.worker->cache, reply);
     tri_leave(&who);
     return err;
+}
+
+/* Sends the request with the box as its sender. */
+static tr_err send_request(tr_from from, tri_mailbox *box, tr_ref to,
+                           tr_nanos deadline, const tr_type *type,
+                           const void *payload, const char *site)
+{
+    tri_actor_from who = tri_enter(from);
+    tr_msg *msg = tri_msg_new(&who.worker->cache, type, payload, true);
+    tr_err err = TR_ENOMEM;
+    if (msg != NULL) {
+        *tri_msg_ask(msg) = (tri_ask){.correlation = 1, .deadline = deadline,
+                                      .site = site};
+        who.sender = tri_cell_ref(box->sys, box->cell);
+        err = tri_try_send(&who, to, msg);
+        if (err != TR_OK) {
+            tri_msg_free(&who.worker->cache, msg);
+        }
+    }
+    tri_leave(&who);
+    return err == TR_ESTOPPED ? TR_EGONE : err == TR_EGONE ? TR_ENOENT : err;
 }
 
 static tr_err ask_outside(tr_from from, tr_ref to, void *out,
@@ -365,28 +433,15 @@ static tr_err ask_outside(tr_from from, tr_ref to, void *out,
     tri_leave(&who);
     if (on_worker) {
         tri_error_set(NULL, "waiting as `sys` inside a handler at %s", site);
+        (tr_log)(from, TR_LOG_ERROR, site, "waiting for %s as `sys` inside a "
+                 "handler is refused: use its ctx", type->name);
         return TR_EWOULDBLOCK;  // rule 22
     }
     tri_mailbox box;
     TR_TRY(tri_mailbox_open(&box, sys));
     tr_nanos deadline =
         tri_deadline_outside(sys, timeout, sys->options.ask_timeout);
-    who = tri_enter(from);
-    tr_msg *msg = tri_msg_new(&who.worker->cache, type, payload, true);
-    tr_err err = msg != NULL ? TR_OK : TR_ENOMEM;
-    if (msg != NULL) {
-        *tri_msg_ask(msg) = (tri_ask){.correlation = 1, .deadline = deadline,
-                                      .site = site};
-        who.sender = tri_cell_ref(sys, box.cell);
-        err = tri_try_send(&who, to, msg);
-        if (err != TR_OK) {
-            tri_msg_free(&who.worker->cache, msg);
-            err = err == TR_ESTOPPED ? TR_EGONE
-                  : err == TR_EGONE  ? TR_ENOENT
-                                     : err;
-        }
-    }
-    tri_leave(&who);
+    tr_err err = send_request(from, &box, to, deadline, type, payload, site);
     tri_node *node = NULL;
     if (err == TR_OK) {
         node = tri_mailbox_wait(&box, deadline);
@@ -397,14 +452,12 @@ static tr_err ask_outside(tr_from from, tr_ref to, void *out,
                   : TR_ETIMEDOUT;
     }
     if (err != TR_OK && err != TR_ECLOSED) {
-        char path[TRI_PATH_MAX];
-        tri_error_set(NULL, "%s of %s at %s: %s", type->name,
-                      (tr_ref_path)(from, to, path, sizeof(path)), site,
-                      tr_strerror(err));
+        say_why(from, to, type, site, err, NULL);
     }
     tri_mailbox_close(&box);
-    return node != NULL ? take_reply(from, to, tri_msg_from(node), type, out)
-                        : err;
+    return node != NULL
+               ? take_reply(from, to, tri_msg_from(node), type, out, site)
+               : err;
 }
 
 tr_err (tr_ask)(tr_from from, tr_ref to, void *out, tr_nanos timeout,

@@ -255,6 +255,8 @@ struct tr_system {
     tri_map results;       // of joinable actors that have ended: tri_join
     tri_driven driven;
     tri_worker *driven_worker;  // where a world or tr_poll drives us
+    _Atomic(uintptr_t) driver;  // the thread that does, for tr_poll: poll.c
+    _Atomic(bool) driving;
     tri_cell *root, *user, *system;
     uint64_t root_id, user_id, system_id;
     struct tri_pollfd *pollfd;  // of tr_poll_fd
@@ -476,6 +478,9 @@ tr_nanos tri_deadline_outside(tr_system *sys, tr_nanos timeout,
                               tr_nanos standard);
 /* Runs the system on this thread where it has no workers of its own. */
 bool tri_drive(tr_system *sys, tr_nanos budget);
+/* Waits while *word is `expected`; a driver drives. May return early. */
+void tri_drive_or_park(tr_system *sys, _Atomic(uint32_t) *word,
+                       uint32_t expected, tr_nanos timeout);
 /* Runs one activation of a stepped worker on the calling thread. */
 void tri_worker_step(tri_worker *worker, uint32_t index);
 

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/mailbox.h"
 #include "schema/print.h"
 
 static const tr_supervision defaults = {
@@ -141,6 +142,7 @@ void tri_failure_retry(tr_ctx *ctx, tri_cell *cell)
         msg->node.flags |= TRI_MSG_RETRIED;
         msg->node.next = cell->queue;
         cell->queue = &msg->node;
+        tri_count_again(cell, 1);
         // Relaxed: for observers.
         atomic_fetch_add_explicit(&cell->queued, 1, memory_order_relaxed);
     }

@@ -559,14 +559,14 @@ static void urgent_first(tri_cell *cell)
 }
 
 /* A message has left the queue. */
-static inline void taken(tri_cell *cell)
+static inline void taken(tri_cell *cell, const tri_node *node)
 {
     // Relaxed: for observers; only the owner writes.
     atomic_store_explicit(
         &cell->queued,
         atomic_load_explicit(&cell->queued, memory_order_relaxed) - 1,
         memory_order_relaxed);
-    if (TRI_UNLIKELY(cell->slow & TRI_SLOW_BOUNDED)) {
+    if (TRI_UNLIKELY(cell->slow & TRI_SLOW_BOUNDED) && tri_is_counted(node)) {
         // Relaxed: only the number counts.
         atomic_fetch_sub_explicit(&tri_ext_of(cell)->bounded, 1,
                                   memory_order_relaxed);
@@ -588,7 +588,7 @@ static tri_node *take_interleaving(tri_cell *cell, parked_kinds parked)
         if (may_run(parked, flags) &&
             (!only_interleave || (flags & TR_ALWAYS_INTERLEAVE))) {
             *link = node->next;
-            taken(cell);
+            taken(cell, node);
             return node;
         }
         only_interleave = true;  // a writer waits here: rule 1
@@ -722,7 +722,7 @@ static void activation(tr_ctx *ctx)
             continue;
         }
         cell->queue = node->next;
-        taken(cell);
+        taken(cell, node);
         handle(ctx, node);
         if (TRI_UNLIKELY(spent(ctx))) {
             tri_schedule(worker, cell);

@@ -93,9 +93,7 @@ void tri_hooks_run(tr_system *sys, tr_nanos deadline)
     tr_nanos now = world->ops->mono(world);
     while (n > 0 && now < deadline &&
            atomic_load_explicit(&layers->hooks_left, memory_order_seq_cst)) {
-        if (!tri_drive(sys, TRI_QUANTUM)) {
-            world->ops->park(world, &layers->hooks_left, 1, deadline - now);
-        }
+        tri_drive_or_park(sys, &layers->hooks_left, 1, deadline - now);
         now = world->ops->mono(world);
     }
     tri_lock_take(&layers->hooks_lock);

@@ -114,9 +114,9 @@ void tri_system_free(tr_system *sys);  // threads are gone, actors are gone
 tr_err tri_state_load(tr_ctx *ctx, void *self);
 
 /* ---- poll.c ---- */
-void tri_poll_settle(tr_system *sys);  // before driving
-void tri_poll_rearm(tr_system *sys);   // after: for the next timer
-void tri_poll_close(tr_system *sys);
+/* Of a polled system: the calling thread drives it. Errors: as tri_io_need. */
+tr_err tri_poll_open(tr_system *sys);
+void tri_poll_own(tr_system *sys);
 
 /* ---- path.c ---- */
 void tri_layers_init(tr_system *sys);

@@ -101,6 +101,7 @@ static tr_err start_groups(tr_system *sys)
             return TR_ENOMEM;
         }
         tri_fiber_give(&sys->driven_worker->fibers, first);
+        TR_TRY(tri_poll_open(sys));
         if (!sys->world->ops->has_threads) {
             sys->driven = (tri_driven){
                 .system = sys, .runnable = driven_runnable,
@@ -351,9 +352,7 @@ static uint32_t wait_for_last(tr_system *sys, tr_nanos deadline)
         if (left == 0 || now >= deadline) {
             return left;
         }
-        if (!tri_drive(sys, TRI_QUANTUM)) {
-            world->ops->park(world, &sys->live_cells, left, deadline - now);
-        }
+        tri_drive_or_park(sys, &sys->live_cells, left, deadline - now);
     }
 }
 
@@ -377,6 +376,7 @@ tr_err tr_system_close_report(tr_system *sys, tr_nanos timeout,
     tr_ref user = guardian_ref(sys, sys->user);
     user.id = sys->user_id;
 
+    tri_poll_own(sys);
     tri_system_begin_end(sys);
     bool clean = end_guardian(sys, user, TRI_SIG_STOP, start + span / 2);
     if (!clean) {
@@ -430,46 +430,6 @@ tr_err tr_system_run(tr_system *sys)
     }
     world->ops->wait_signal(world, &sys->terminating, 0);
     tri_system_begin_end(sys);
-    return TR_OK;
-}
-
-/* ---- driving ---- */
-
-bool tri_drive(tr_system *sys, tr_nanos budget)
-{
-    if (!sys->options.poll || !sys->world->ops->has_threads) {
-        return false;
-    }
-    tri_world *world = sys->world;
-    tri_worker *worker = sys->driven_worker;
-    tr_nanos start = world->ops->mono(world);
-    bool did = false;
-    tri_poll_settle(sys);
-    for (;;) {
-        tr_nanos now = tri_clock(worker);
-        // Relaxed: our own wheel.
-        if (atomic_load_explicit(&worker->wheel_next, memory_order_relaxed) <=
-            now) {
-            tri_worker_fire(worker, now);
-            did = true;
-        }
-        if (tri_worker_runnable(worker) == 0 || now - start > budget) {
-            break;
-        }
-        tri_worker_step(worker, 0);
-        did = true;
-    }
-    tri_poll_rearm(sys);
-    return did;
-}
-
-tr_err tr_poll(tr_system *sys, tr_nanos budget)
-{
-    TRI_CHECK(tri_worker_current() == NULL);
-    if (!sys->options.poll) {
-        return TR_EINVAL;
-    }
-    tri_drive(sys, budget > 0 ? budget : TRI_QUANTUM);
     return TR_OK;
 }
 
