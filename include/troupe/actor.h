@@ -71,7 +71,11 @@ typedef struct tr_result {  // what tr_join gives; nothing in it is to be freed
 } tr_result;
 
 /* Flags of a handler. */
-enum { TR_READ_ONLY = 1, TR_ALWAYS_INTERLEAVE = 2 };
+enum {
+    TR_READ_ONLY = 1,
+    TR_ALWAYS_INTERLEAVE = 2,
+    TR_SUPPRESS_KEEP_ALIVE = 4,  // does not keep a virtual actor active
+};
 
 typedef tr_err (*tr_handler_fn)(tr_ctx *ctx, void *self, const void *m);
 
@@ -337,6 +341,8 @@ TR_MESSAGE(tr_ask_failed, (tr_ref, to), (uint32_t, err), (const char *, text));
 #define TR_ON_READ(T, fn) (TRread, T, fn, TR_READ_ONLY)
 /* As TR_ON_READ, and beside a parked writer too. */
 #define TR_ON_INTERLEAVE(T, fn) (TRread, T, fn, TR_ALWAYS_INTERLEAVE)
+/* As TR_ON, but an idle virtual actor that handles it stays idle. */
+#define TR_ON_QUIET(T, fn) (TRon, T, fn, TR_SUPPRESS_KEEP_ALIVE)
 /* fn: tr_err fn(tr_ctx *, S *, const tr_msg *) for what no TR_ON names. */
 #define TR_ON_ANY(fn) (TRany, any, fn, 0)
 /* hook: a member of tr_actor_def; fn as there, with S * for void *. */

@@ -3,11 +3,19 @@
  *
  * A virtual actor is never spawned. The first message activates it, on a node
  * that hosts its kind; an idle one is deactivated, with its state stored. Its
- * ref can be made, kept and sent at any time.
+ * ref can be made, kept and sent at any time, and is what tr_self gives it.
+ * A message is handled by one activation or, if that ends before, by the next.
+ *
+ * What is done to a ref is done to the activation there is: tr_stop, tr_poison
+ * and tr_kill deactivate it, tr_watch tells of its end (TR_IDLE, TR_STOPPED,
+ * TR_FAILED, ...), tr_join waits for it. If there is none, stopping does
+ * nothing, watching tells TR_NO_SUCH_ACTOR at once, joining is TR_ENOENT, and
+ * tr_state_of gives TR_STATE_CREATED.
  *
  * Threads: any.
  * Ownership: definitions and stores are borrowed for as long as the system is
- * open; options are copied.
+ * open; options and names are copied. Names are kept for the system's life,
+ * at most tr_system_options.virtual_names of them.
  */
 #ifndef TROUPE_CLUSTER_H
 #define TROUPE_CLUSTER_H
@@ -16,26 +24,42 @@
 #include <troupe/base.h>
 #include <troupe/macros.h>
 
+/* A field left zero takes the default named beside it. */
 typedef struct tr_host_options {
     size_t size;
-    tr_storage *storage;
-    tr_nanos idle;  // deactivate after; default 10 min
-    const tr_spawn_options *spawn;
+    tr_storage *storage;            // of *self; default: none
+    tr_nanos idle;                  // deactivate after; default 10 min
+    const tr_spawn_options *spawn;  // of each activation; not all are allowed
+    uint32_t max_active;  // beyond, those least used go; default: no limit
+    uint32_t workers;     // stateless: so many share a name; default: one
 } tr_host_options;
 
 TR_BEGIN_DECLS
 
 /*
- * Lets this node activate virtual actors of the kind.
- * Errors: TR_EINVAL, TR_EEXIST, TR_ENOMEM, TR_ECLOSED.
+ * Lets this node activate virtual actors of the kind, whose name is the
+ * definition's. A failure that would be escalated ends the activation. Of the
+ * spawn options name, mailbox_limit, drain, storage, watch, joinable,
+ * auto_stop and pinned dispatchers are refused. An idle actor is deactivated
+ * after idle and at most half as long again.
+ * Errors: TR_EINVAL (tr_error_text), TR_EEXIST, TR_ENOMEM, TR_ECLOSED.
  */
 TR_API TR_NODISCARD tr_err tr_host(tr_system *sys, const tr_actor_def *def,
                                    const tr_host_options *options);
 /*
- * The ref of a virtual actor; activates nothing. Invalid names give nobody
- * with TR_EINVAL, too many names nobody with TR_ELIMIT (tr_ref_err).
+ * The ref of a virtual actor, the same one for the same names; activates
+ * nothing. Kind and key are letters, digits, '-' and '_', with the namespace
+ * at most 256 characters. Invalid names give nobody with TR_EINVAL, too many
+ * of them nobody with TR_ELIMIT (tr_ref_err; tr_error_text says more).
+ * Messages to a kind that nobody hosts are dead letters, TR_ENOENT.
  */
 TR_API tr_ref tr_virtual(tr_from from, const char *kind, const char *key);
+/*
+ * The same from the text that tr_ref_path gives, namespace::kind/key. Nobody
+ * with TR_EINVAL if it is none, with TR_EFOREIGN if it is of another
+ * namespace.
+ */
+TR_API tr_ref tr_virtual_named(tr_from from, const char *text);
 
 TR_END_DECLS
 
@@ -46,6 +70,8 @@ TR_END_DECLS
     (tr_host)((sys), TR_DEF(A), TR_OPTIONS(tr_host_options, __VA_ARGS__))
 #define tr_virtual(from, kind, key)                                            \
     __extension__(tr_virtual)((from), (kind), (key))
+#define tr_virtual_named(from, text)                                           \
+    __extension__(tr_virtual_named)((from), (text))
 
 #endif /* !__cplusplus */
 #endif

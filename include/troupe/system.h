@@ -43,6 +43,7 @@ typedef struct tr_system_options {
     /* Gets each record, borrowed, on the thread that logs. Default: stderr. */
     void (*log)(void *user, const tr_log_record *record);
     void *log_user;
+    uint32_t virtual_names;        // of virtual actors, at most; default 16 Mi
 } tr_system_options;
 
 /* What closing had to do. The caller sets size to sizeof(tr_close_report). */

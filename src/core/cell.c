@@ -16,13 +16,8 @@ _Static_assert(sizeof(tri_ext) <= 768, "TRI_CLASS_EXT in mem.c");
 _Static_assert(offsetof(tri_cell, mail) >= sizeof(tri_block),
                "a free cell keeps what stale senders look at");
 
-tri_cell *tri_cell_new(tr_system *sys, tri_cache *cache, uint64_t id)
+void tri_cell_reset(tri_cell *cell)
 {
-    tri_cell *cell = tri_cache_alloc(cache, TRI_CLASS_CELL);
-    if (cell == NULL) {
-        return NULL;
-    }
-    (void)sys;
     cell->run_next = NULL;
     cell->timer = (tri_timer){0};
     cell->wheel = 0;
@@ -33,21 +28,32 @@ tri_cell *tri_cell_new(tr_system *sys, tri_cache *cache, uint64_t id)
     cell->queue = NULL;
     cell->slow = TRI_SLOW_LIFE;
     cell->home = TRI_HOME_NONE;
-    cell->name = NULL;
     cell->sibling_next = NULL;
     cell->sibling_prev = NULL;
-    cell->props = NULL;
     cell->notice = (tri_node){.kind = TRI_NODE_FAILURE};
     cell->incarnation = 0;  // 1 when it first starts
     // Relaxed, all: the ref is not known to anybody yet; stale senders may
     // read them and are told apart by the id.
     atomic_store_explicit(&cell->parent, NULL, memory_order_relaxed);
-    atomic_store_explicit(&cell->flags, 0, memory_order_relaxed);
     atomic_store_explicit(&cell->queued, 0, memory_order_relaxed);
     atomic_store_explicit(&cell->handled, 0, memory_order_relaxed);
     atomic_store_explicit(&cell->life, TR_STATE_CREATED, memory_order_relaxed);
     atomic_store_explicit(&cell->history, TR_STATE_CREATED,
                           memory_order_relaxed);
+}
+
+tri_cell *tri_cell_new(tr_system *sys, tri_cache *cache, uint64_t id)
+{
+    tri_cell *cell = tri_cache_alloc(cache, TRI_CLASS_CELL);
+    if (cell == NULL) {
+        return NULL;
+    }
+    (void)sys;
+    tri_cell_reset(cell);
+    cell->name = NULL;
+    cell->props = NULL;
+    // Relaxed, all: as in tri_cell_reset.
+    atomic_store_explicit(&cell->flags, 0, memory_order_relaxed);
     // A late sender may have made one for the dead.
     tri_ext *left = atomic_exchange_explicit(&cell->ext, NULL,
                                              memory_order_acquire);
@@ -204,7 +210,8 @@ static tri_behaviour *behaviour_new(tr_system *sys, const tr_actor_def *def)
         slot->type = handler->type;
         slot->fn = handler->fn;
         slot->flags = handler->flags;
-        made->interleaves |= handler->flags != 0;
+        made->interleaves |=
+            (handler->flags & (TR_READ_ONLY | TR_ALWAYS_INTERLEAVE)) != 0;
     }
     return made;
 }

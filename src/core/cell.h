@@ -7,6 +7,9 @@
  * The memory of a cell stays a cell for the system's life (mem.h). A sender
  * with a stale ref may read `id` and `flags` and push to `mail`; the message
  * carries the id it was meant for and is refused by whoever lives there now.
+ * The cell of a virtual actor belongs to it for the system's life, with one
+ * id: mail is CLOSED between two of its lives, and what is sent then goes to
+ * sys->virtuals.
  *
  * mail: a stack of user messages, newest first, their number, three bits.
  *   IDLE    nobody runs or queues the cell; any push must schedule it
@@ -57,7 +60,7 @@ enum {
     TRI_CELL_BOUNDED = 2,   // hard mailbox limit
     TRI_CELL_SYSTEM = 4,    // the runtime's own: no back-pressure
     TRI_CELL_PINNED = 8,    // `home` is for life
-    TRI_CELL_VIRTUAL = 16,  // a proxy: sends go through sys->up.virtual_send
+    TRI_CELL_VIRTUAL = 16,  // lives again and again: sys->virtuals
     TRI_CELL_URGENT = 32,   // has been sent urgent mail
     TRI_CELL_GROUP_SHIFT = 8,
 };
@@ -77,6 +80,7 @@ enum {
     TRI_SIG_CLOSING = 1024,// shutdown: waits end with TR_ECLOSED
     TRI_SIG_WAKE = 2048,   // a parked turn has become ready
     TRI_SIG_NOTED = 4096,  // the notice of a failure is back: lifecycle.c
+    TRI_SIG_IDLE = 8192,   // end, if nothing is going on
 };
 
 /* tri_cell.slow: why the fast path of a turn must look closer. */
@@ -182,6 +186,7 @@ typedef struct tri_watching {
     tri_node node;
     tr_ref target;
     tri_watch *watch;  // valid until it comes back as TERMINATED
+    uint64_t watcher_id;
     bool in_order;
 } tri_watching;
 
@@ -392,7 +397,20 @@ tri_cell *tri_cell_new(struct tr_system *sys, tri_cache *cache, uint64_t id);
 /* Gives the memory back; mail and sys_mail are CLOSED. */
 void tri_cell_free(tri_cache *cache, tri_cell *cell);
 
+/*
+ * All that a life begins with; not the name, the props, the extension, nor
+ * the words that senders look at (id, flags, signals, mail, sys_mail).
+ */
+void tri_cell_reset(tri_cell *cell);
+
 tr_ref tri_cell_ref(const struct tr_system *sys, const tri_cell *cell);
+
+static inline bool tri_cell_is_virtual(tri_cell *cell)
+{
+    // Relaxed: fixed before the ref existed.
+    return (atomic_load_explicit(&cell->flags, memory_order_relaxed) &
+            TRI_CELL_VIRTUAL) != 0;
+}
 
 static inline const struct tri_behaviour *tri_cell_behaviour(tri_cell *cell)
 {

@@ -94,6 +94,9 @@ void tri_life_set(tri_worker *worker, tri_cell *cell, tr_state state)
         atomic_load_explicit(&cell->history, memory_order_relaxed);
     atomic_store_explicit(&cell->history, history << 4 | (uint32_t)state,
                           memory_order_relaxed);
+    if (TRI_UNLIKELY(tri_cell_is_virtual(cell))) {
+        tri_virtual_ops_of(worker->sys)->life(worker, cell, state);
+    }
     if (state != TR_STATE_STOPPED) {  // X1: told when the name is free
         tell_state(worker, cell, state);
     }
@@ -571,6 +574,21 @@ static uint32_t while_failed(tri_cell *cell, uint32_t signals)
     return signals;
 }
 
+/* Rule 29: what keeps a virtual actor from being deactivated. */
+static bool is_busy(tri_cell *cell)
+{
+    tri_ext *ext = tri_ext_of(cell);
+    // Relaxed: what comes later goes to the next life.
+    return tri_cell_life(cell) != TR_STATE_RUNNING || cell->queue != NULL ||
+           tri_mail_newest(atomic_load_explicit(&cell->mail,
+                                                memory_order_relaxed)) !=
+               NULL ||
+           (ext != NULL &&
+            (ext->parked != NULL || ext->kept != NULL || ext->stash != NULL ||
+             ext->waits != NULL || ext->pending != NULL ||
+             atomic_load_explicit(&ext->stores, memory_order_relaxed) > 0));
+}
+
 void tri_life_signals(tr_ctx *ctx, uint32_t signals)
 {
     tri_cell *cell = ctx->cell;
@@ -595,6 +613,8 @@ void tri_life_signals(tr_ctx *ctx, uint32_t signals)
         begin_stop(ctx, TR_KILLED);
     } else if (signals & TRI_SIG_STOP) {
         begin_stop(ctx, TR_STOPPED);
+    } else if ((signals & TRI_SIG_IDLE) && !is_busy(cell)) {
+        begin_stop(ctx, TR_IDLE);
     }
     if (signals & TRI_SIG_FORCE) {
         begin_stop(ctx, TR_KILLED);
@@ -723,9 +743,60 @@ static void gather_queue(tri_cell *cell)
     }
 }
 
+static bool failed_to_start(tri_cell *cell);
+
+/* AC13: whoever called an actor that could not start hears why. */
+static void start_failed(tr_ctx *ctx, tr_msg *msg)
+{
+    tri_ext *ext = tri_ext_of(ctx->cell);
+    if (msg->node.flags & TRI_MSG_ASK) {
+        tri_answer_error(ctx->worker, msg, ext->failure.err,
+                         ext->failure.text);
+    } else {
+        tri_dead(ctx->worker, tri_cell_ref(ctx->sys, ctx->cell), msg,
+                 TR_DEAD_FAILED);
+    }
+}
+
+/* X30: what a virtual actor has not handled waits for its next life. */
+static void drain_virtual(tr_ctx *ctx)
+{
+    tri_cell *cell = ctx->cell;
+    tri_ext *ext = tri_ext_of(cell);
+    tr_ref self = tri_cell_ref(ctx->sys, cell);
+    bool failed = failed_to_start(cell);
+    tri_node *rest = NULL, **last = &rest;
+
+    tri_unstash(cell);
+    for (int p = 1; ext != NULL && p < TRI_PRIORITIES; p++) {
+        if (ext->urgent[p] != NULL) {
+            ext->urgent_last[p]->next = cell->queue;
+            cell->queue = ext->urgent[p];
+            ext->urgent[p] = NULL;
+        }
+    }
+    for (tri_node *node = cell->queue, *next; node != NULL; node = next) {
+        next = node->next;
+        if (node->kind != TRI_NODE_USER || (node->flags & TRI_MSG_TIMER)) {
+            tri_drain_node(ctx->worker, self, node, TR_DEAD_DRAINED);
+        } else if (failed) {
+            start_failed(ctx, tri_msg_from(node));
+        } else {
+            *last = node;
+            last = &node->next;
+        }
+    }
+    *last = NULL;
+    cell->queue = rest;
+}
+
 static void drain(tr_ctx *ctx)
 {
     tri_cell *cell = ctx->cell;
+    if (tri_cell_is_virtual(cell)) {
+        drain_virtual(ctx);
+        return;
+    }
     tri_worker *worker = ctx->worker;
     const tri_props *props = cell->props;
     tr_drain how = props != NULL ? props->drain : TR_DRAIN_DEAD_LETTERS;
@@ -829,8 +900,11 @@ static tri_step finish(tr_ctx *ctx)
     tri_watchers_tell(worker, cell, reason);
     child_ended(worker, cell);
     state_free(worker, cell);
-    free((void *)(uintptr_t)cell->name);
-    cell->name = NULL;
+    bool is_virtual = tri_cell_is_virtual(cell);
+    if (!is_virtual) {
+        free((void *)(uintptr_t)cell->name);
+        cell->name = NULL;
+    }
     tri_props_drop(cell->props);
     cell->props = NULL;
     // Relaxed: fixed at spawn.
@@ -839,7 +913,11 @@ static tri_step finish(tr_ctx *ctx)
         tri_worker_unpin(sys, worker);
     }
     tri_ext_free(worker, cell);
-    tri_cell_free(&worker->cache, cell);
+    if (is_virtual) {
+        tri_virtual_ops_of(sys)->ended(worker, cell);
+    } else {
+        tri_cell_free(&worker->cache, cell);
+    }
     // Relaxed: a statistic. Seq_cst: tr_system_close waits for zero.
     atomic_fetch_add_explicit(&worker->count.ended, 1, memory_order_relaxed);
     tri_live_less(sys);

@@ -247,14 +247,14 @@ static uint32_t reason_of(tr_err err)
     case TR_ETIMEDOUT:  // of waiting for room
     case TR_ELIMIT:
         return TR_DEAD_FULL;
-    case TR_ENOMEM:
-        return TR_DEAD_NO_MEMORY;
     case TR_EFOREIGN:
         return TR_DEAD_FOREIGN;
     case TR_ESTOPPED:
         return TR_DEAD_STOPPING;
     case TR_ECLOSED:
         return TR_DEAD_CLOSED;
+    case TR_ENOMEM:
+        return TR_DEAD_NO_MEMORY;
     default:
         return TR_DEAD_NO_SUCH_ACTOR;
     }
@@ -356,11 +356,7 @@ tr_err tri_try_send(tri_actor_from *who, tr_ref to, tr_msg *msg)
     // Relaxed: set before the ref existed; of another actor if it is stale.
     uint32_t flags = atomic_load_explicit(&cell->flags, memory_order_relaxed);
     msg->sender = who->sender;
-    if (TRI_UNLIKELY(flags & (TRI_CELL_BOUNDED | TRI_CELL_VIRTUAL))) {
-        if (flags & TRI_CELL_VIRTUAL) {
-            sys->up->virtual_send(who->worker, to, msg);
-            return TR_OK;
-        }
+    if (TRI_UNLIKELY(flags & TRI_CELL_BOUNDED)) {
         // Relaxed: as in tri_push_user. Props belong to the actor we mean.
         if (atomic_load_explicit(&cell->id, memory_order_relaxed) != to.id) {
             return TR_EGONE;
@@ -373,7 +369,10 @@ tr_err tri_try_send(tri_actor_from *who, tr_ref to, tr_msg *msg)
         if (flags & TRI_CELL_BOUNDED) {
             unadmit(cell);
         }
-        return err;
+        // Between two lives of a virtual actor: this may begin the next.
+        return err == TR_ESTOPPED && (flags & TRI_CELL_VIRTUAL)
+                   ? tri_virtual_ops_of(sys)->send(who->worker, cell, msg)
+                   : err;
     }
     tr_ctx *ctx = who->ctx;
     if (ctx != NULL) {

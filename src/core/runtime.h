@@ -214,9 +214,35 @@ typedef struct tri_up {
     void (*overload)(tri_worker *worker, tri_cell *cell, uint32_t depth);
     void (*ended)(tri_worker *worker, tri_cell *cell);  // before it is told
     void (*released)(tri_worker *worker, tri_cell *cell);  // restart or end
-    void (*virtual_send)(tri_worker *worker, tr_ref to, tr_msg *msg);
     tr_err (*load_state)(tr_ctx *ctx, void *self);
 } tri_up;
+
+struct tr_metrics_snapshot;
+
+/*
+ * What src/cluster does for cells that are TRI_CELL_VIRTUAL. A system has
+ * none before its first virtual actor.
+ */
+typedef struct tri_virtuals {
+    const struct tri_virtual_ops *ops;
+} tri_virtuals;
+
+typedef struct tri_virtual_ops {
+    /*
+     * The cell's mailbox is closed. Takes msg on TR_OK.
+     * Errors: TR_ENOENT (nobody hosts the kind), TR_ECLOSED, TR_ENOMEM.
+     */
+    tr_err (*send)(tri_worker *worker, tri_cell *cell, tr_msg *msg);
+    void (*life)(tri_worker *worker, tri_cell *cell, tr_state state);
+    /* A message was handled that does not keep the actor active. */
+    void (*quiet)(tri_cell *cell);
+    /* A life has ended. Takes what is left in cell->queue. */
+    void (*ended)(tri_worker *worker, tri_cell *cell);
+    /* From now on nothing is activated. The guardian of what is active. */
+    tr_ref (*close)(tr_system *sys);
+    void (*count)(tr_system *sys, struct tr_metrics_snapshot *out);
+    void (*free)(tr_system *sys);
+} tri_virtual_ops;
 
 struct tr_system {
     uint64_t magic;
@@ -263,7 +289,19 @@ struct tr_system {
     _Atomic(uint32_t) terminating;
     void *layers;          // the system layer's own part
     _Atomic(struct tri_io *) io;  // descriptors and blocking calls
+    char *ns;                     // owned copy of options.ns, or NULL
+    tri_lock virtuals_lock;       // for making it
+    _Atomic(tri_virtuals *) virtuals;
 };
+
+/* NULL if there are none. Whoever has a virtual cell need not ask. */
+static inline const tri_virtual_ops *tri_virtual_ops_of(tr_system *sys)
+{
+    // Acquire: pairs with the store that made them known.
+    tri_virtuals *virtuals =
+        atomic_load_explicit(&sys->virtuals, memory_order_acquire);
+    return virtuals != NULL ? virtuals->ops : NULL;
+}
 
 /* The worker this thread is, or NULL. */
 tri_worker *tri_worker_current(void);
@@ -454,6 +492,16 @@ tr_ref tri_spawn_under(tri_actor_from *who, tri_cell *parent,
                        const tr_spawn_options *options, uint32_t flags);
 void tri_props_drop(tri_props *props);
 bool tri_supervision_fill(tr_supervision *policy);
+/*
+ * Options as they are kept; the caller owns *out, which may be NULL.
+ * Errors: TR_EINVAL, TR_ENOMEM.
+ */
+tr_err tri_props_new(tr_system *sys, tri_cell *parent,
+                     const tr_actor_def *def, const tr_spawn_options *o,
+                     tri_props **out);
+/* Errors: TR_ENOMEM, TR_ESTOPPED, TR_EEXIST. */
+tr_err tri_children_link(tri_worker *worker, tri_cell *parent,
+                         tri_cell *child);
 uint64_t tri_id_next(tri_worker *worker);
 
 /* ---- outside.c: promises of threads that are no actors ---- */

@@ -86,10 +86,6 @@ static bool fits(const tri_props *props, const tr_spawn_options *o)
             memcmp(props->init, o->init, o->init_size) == 0);
 }
 
-static tr_err make_props(tr_system *sys, tri_cell *parent,
-                         const tr_actor_def *def, const tr_spawn_options *o,
-                         tri_props **out);
-
 /* Many actors are spawned alike: their options are kept once. */
 static tr_err share_props(tri_worker *worker, tri_cell *parent,
                           const tr_actor_def *def, const tr_spawn_options *o,
@@ -103,7 +99,7 @@ static tr_err share_props(tri_worker *worker, tri_cell *parent,
         (o->init == NULL || o->init_size == def->state_size)) {
         *out = worker->last_props;
     } else {
-        TR_TRY(make_props(worker->sys, parent, def, o, out));
+        TR_TRY(tri_props_new(worker->sys, parent, def, o, out));
         tri_props_drop(worker->last_props);
         worker->last_props = *out;
     }
@@ -112,9 +108,9 @@ static tr_err share_props(tri_worker *worker, tri_cell *parent,
     return TR_OK;
 }
 
-static tr_err make_props(tr_system *sys, tri_cell *parent,
-                         const tr_actor_def *def, const tr_spawn_options *o,
-                         tri_props **out)
+tr_err tri_props_new(tr_system *sys, tri_cell *parent,
+                     const tr_actor_def *def, const tr_spawn_options *o,
+                     tri_props **out)
 {
     if (o->init != NULL && o->init_size != def->state_size) {
         return TR_EINVAL;
@@ -166,8 +162,14 @@ static tr_err make_props(tr_system *sys, tri_cell *parent,
 
 /* ---- family ---- */
 
-static tr_err children_link(tri_worker *worker, tri_cell *parent,
-                            tri_cell *child)
+/* The name of a virtual actor is its own, not its parent's to give. */
+static bool has_given_name(tri_cell *cell)
+{
+    return cell->name != NULL && !tri_cell_is_virtual(cell);
+}
+
+tr_err tri_children_link(tri_worker *worker, tri_cell *parent,
+                         tri_cell *child)
 {
     tri_ext *ext = tri_ext_need(worker, parent);
     if (ext == NULL) {
@@ -177,7 +179,7 @@ static tr_err children_link(tri_worker *worker, tri_cell *parent,
     tri_lock_take(&ext->lock);
     if (ext->closed) {
         err = TR_ESTOPPED;
-    } else if (child->name != NULL) {
+    } else if (has_given_name(child)) {
         err = tri_map_put_bytes(&ext->names, child->name,
                                 strlen(child->name), child);
     }
@@ -201,7 +203,7 @@ static tr_err children_link(tri_worker *worker, tri_cell *parent,
 void tri_children_unlink(tri_ext *parent, tri_cell *child)
 {
     tri_lock_assert_held(&parent->lock);
-    if (child->name != NULL) {
+    if (has_given_name(child)) {
         tri_map_remove_bytes(&parent->names, child->name, strlen(child->name));
     }
     if (child->sibling_prev != NULL) {
@@ -355,7 +357,7 @@ static tr_err prepare(tri_actor_from *who, tri_cell *parent, tri_cell *cell,
     }
     // Relaxed: its ref is not known yet.
     atomic_store_explicit(&cell->flags, flags, memory_order_relaxed);
-    return parent != NULL ? children_link(worker, parent, cell) : TR_OK;
+    return parent != NULL ? tri_children_link(worker, parent, cell) : TR_OK;
 }
 
 tr_ref tri_spawn_under(tri_actor_from *who, tri_cell *parent,

@@ -71,6 +71,10 @@ void tri_path_write(tr_system *sys, tri_cell *cell, char *buf, size_t size)
         snprintf(buf, size, "/");
         return;
     }
+    if (tri_cell_is_virtual(cell)) {
+        snprintf(buf, size, "%s", cell->name);
+        return;
+    }
     tri_cell *parent = tri_cell_parent(cell);
     size_t length = 0;
     if (parent != NULL && parent != sys->root) {

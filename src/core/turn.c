@@ -391,14 +391,25 @@ static __attribute__((noinline)) bool handle_special(tr_ctx *ctx, tr_msg *msg)
     return false;
 }
 
+/* The kind of turn of a handler with flags. */
+static __attribute__((noinline)) uint8_t flagged_kind(tr_ctx *ctx,
+                                                      uint32_t flags)
+{
+    if ((flags & TR_SUPPRESS_KEEP_ALIVE) && tri_cell_is_virtual(ctx->cell)) {
+        tri_virtual_ops_of(ctx->sys)->quiet(ctx->cell);
+    }
+    return flags & TR_ALWAYS_INTERLEAVE ? TRI_TURN_INTERLEAVE
+           : flags & TR_READ_ONLY       ? TRI_TURN_READ
+                                        : TRI_TURN_WRITE;
+}
+
 static inline void call_handler(tr_ctx *ctx, tr_msg *msg, tr_handler_fn fn,
                                 const void *argument, uint32_t flags)
 {
     tri_cell *cell = ctx->cell;
     ctx->msg = msg;
-    ctx->kind = TRI_LIKELY(flags == 0)           ? TRI_TURN_WRITE
-                : flags & TR_ALWAYS_INTERLEAVE   ? TRI_TURN_INTERLEAVE
-                                                 : TRI_TURN_READ;
+    ctx->kind = TRI_LIKELY(flags == 0) ? TRI_TURN_WRITE
+                                       : flagged_kind(ctx, flags);
     ctx->phase = TR_IN_HANDLER;
     ctx->in_turn = true;
     tr_err err = fn(ctx, cell->state, argument);

@@ -51,6 +51,20 @@ void tri_watch_arrived(tri_worker *worker, tri_cell *cell, tri_watch *watch)
     ext->watchers = watch;
 }
 
+/* A virtual actor may have sent it back at the end of its last life. */
+static bool is_listed(tri_cell *cell, tri_ext *ext, const tri_watch *watch,
+                      uint64_t watcher_id)
+{
+    if (!tri_cell_is_virtual(cell)) {
+        return true;
+    }
+    const tri_watch *w = ext->watchers;
+    while (w != NULL && w != watch) {
+        w = w->next;
+    }
+    return w != NULL && w->watcher.id == watcher_id;
+}
+
 void tri_unwatch_arrived(tri_worker *worker, tri_cell *cell,
                          tri_watching *watching)
 {
@@ -58,9 +72,10 @@ void tri_unwatch_arrived(tri_worker *worker, tri_cell *cell,
     tri_ext *ext = tri_ext_of(cell);
     tri_watch *watch = watching->watch;
     // Relaxed: we own the cell.
-    if (ext != NULL && watching->target.id ==
-                           atomic_load_explicit(&cell->id,
-                                                memory_order_relaxed)) {
+    if (ext != NULL &&
+        watching->target.id ==
+            atomic_load_explicit(&cell->id, memory_order_relaxed) &&
+        is_listed(cell, ext, watch, watching->watcher_id)) {
         if (watch->prev != NULL) {
             watch->prev->next = watch->next;
         } else {
@@ -122,7 +137,7 @@ tr_err tri_watch_ref(tri_worker *worker, tr_system *sys, tri_cell *watcher,
     }
     *watching = (tri_watching){.node = {.kind = TRI_NODE_UNWATCH},
                                .target = target, .watch = watch,
-                               .in_order = in_order};
+                               .watcher_id = self.id, .in_order = in_order};
     tri_cell *cell = tri_ref_cell(target);
     if (cell == watcher) {
         tri_watch_arrived(worker, watcher, watch);

@@ -144,7 +144,9 @@ static void free_tree(tri_worker *worker, tri_cell *cell)
         tri_map_fini(&ext->names);
     }
     tri_state_abandon(worker, cell);
-    free((void *)(uintptr_t)cell->name);
+    if (!tri_cell_is_virtual(cell)) {
+        free((void *)(uintptr_t)cell->name);
+    }
     tri_props_drop(cell->props);
 }
 

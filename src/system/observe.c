@@ -246,6 +246,10 @@ void tr_metrics(tr_system *sys, tr_metrics_snapshot *out)
         atomic_load_explicit(&layers->events_lost, memory_order_relaxed);
     out->overloads =
         atomic_load_explicit(&layers->overloads, memory_order_relaxed);
+    const tri_virtual_ops *virtual_ops = tri_virtual_ops_of(sys);
+    if (virtual_ops != NULL) {
+        virtual_ops->count(sys, out);
+    }
     tri_lock_take(&layers->dead_lock);
     out->dead_letters = layers->dead_count;
     tri_lock_drop(&layers->dead_lock);
@@ -279,6 +283,11 @@ size_t tr_metrics_text(tr_system *sys, char *buf, size_t size)
     LINE("counter", "events_lost_total", events_lost, "events dropped");
     LINE("counter", "steals_total", steals, "thefts between workers");
     LINE("counter", "parks_total", parks, "times a worker slept");
+    LINE("gauge", "virtual_names", virtual_names,
+         "names of virtual actors in use");
+    LINE("gauge", "virtual_active", virtual_active, "virtual actors active");
+    LINE("counter", "activations_total", activations,
+         "activations of virtual actors");
 #undef LINE
     return tri_text_length(&text);
 }

@@ -106,6 +106,10 @@ const char *(tr_ref_path)(tr_from from, tr_ref ref, char *buf, size_t size)
             snprintf(buf, size, "/temp/$%llx", (unsigned long long)ref.id);
             return buf;
         }
+        if (flags & TRI_CELL_VIRTUAL) {  // its name is for the system's life
+            snprintf(buf, size, "%s", cell->name);
+            return buf;
+        }
         if (path_of_living(sys, cell, ref.id, buf, size)) {
             return buf;
         }
@@ -201,7 +205,7 @@ static bool top_is(const void *value, const void *key, size_t size)
 static bool is_reserved(const char *name)
 {
     static const char *const reserved[] = {"user", "system", "temp",
-                                           "deadLetters"};
+                                           "deadLetters", "virtual"};
     for (size_t i = 0; i < TRI_COUNT_OF(reserved); i++) {
         if (strcmp(name, reserved[i]) == 0) {
             return true;

@@ -162,6 +162,10 @@ void tri_system_free(tr_system *sys)
     if (!sys->world->ops->has_threads && sys->driven.system != NULL) {
         sys->world->ops->detach(sys->world, &sys->driven);
     }
+    const tri_virtual_ops *virtual_ops = tri_virtual_ops_of(sys);
+    if (virtual_ops != NULL) {
+        virtual_ops->free(sys);
+    }
     if (layers != NULL) {
         tri_events_free(sys);
         tri_topics_free(sys);
@@ -183,6 +187,7 @@ void tri_system_free(tr_system *sys)
     tri_behaviours_free(sys);
     tri_mem_fini(&sys->mem);
     free(sys->name);
+    free(sys->ns);
     sys->magic = 0;
     free(sys);
 }
@@ -218,7 +223,12 @@ tr_err (tr_system_open)(tr_system **out, const tr_system_options *options)
     tri_map_init(&sys->results, NULL, NULL);
     sys->layers = calloc(1, sizeof(tri_layers));
     sys->name = strdup(o.name != NULL ? o.name : "troupe");
-    tr_err err = sys->layers != NULL && sys->name != NULL ? TR_OK : TR_ENOMEM;
+    sys->ns = o.ns != NULL ? strdup(o.ns) : NULL;
+    sys->options.ns = sys->ns;
+    tr_err err = sys->layers != NULL && sys->name != NULL &&
+                         (o.ns == NULL || sys->ns != NULL)
+                     ? TR_OK
+                     : TR_ENOMEM;
     if (err == TR_OK) {
         tri_layers_init(sys);
         err = take_policies(sys, &o);
@@ -340,6 +350,21 @@ static bool end_guardian(tr_system *sys, tr_ref ref, uint32_t signal,
     return err != TR_ETIMEDOUT;
 }
 
+/* The virtual actors end when nobody can call them any more. */
+static bool end_virtuals(tr_system *sys, tr_nanos deadline)
+{
+    const tri_virtual_ops *ops = tri_virtual_ops_of(sys);
+    if (ops == NULL) {
+        return true;
+    }
+    tr_ref top = ops->close(sys);
+    tr_nanos now = sys->world->ops->mono(sys->world);
+    tr_nanos half = deadline > now ? now + (deadline - now) / 2 : now;
+    return end_guardian(sys, top, TRI_SIG_STOP, half) ||
+           end_guardian(sys, top, TRI_SIG_FORCE | TRI_SIG_CLOSING,
+                        deadline);
+}
+
 /* The last actor tells of its end before it is quite gone. */
 static uint32_t wait_for_last(tr_system *sys, tr_nanos deadline)
 {
@@ -385,6 +410,7 @@ tr_err tr_system_close_report(tr_system *sys, tr_nanos timeout,
                              start + span / 2 + span / 4);
     }
     tri_hooks_run(sys, start + span);
+    clean = end_virtuals(sys, start + span) && clean;
     bool ended = end_guardian(sys, (tr_ref){guardian_ref(sys, sys->system).cell,
                                             sys->system_id},
                               TRI_SIG_STOP, start + span);

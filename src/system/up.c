@@ -115,11 +115,6 @@ static void released(tri_worker *worker, tri_cell *cell)
     tri_events_leave(worker, cell);
 }
 
-static void virtual_send(tri_worker *worker, tr_ref to, tr_msg *msg)
-{
-    tri_dead(worker, to, msg, TR_DEAD_NO_SUCH_ACTOR);
-}
-
 const tri_up tri_system_up = {
     .dead_letter = tri_dead_letter,
     .dead_letter_lost = tri_dead_letter_lost,
@@ -130,6 +125,5 @@ const tri_up tri_system_up = {
     .overload = overload,
     .ended = ended,
     .released = released,
-    .virtual_send = virtual_send,
     .load_state = tri_state_load,
 };

@@ -1,0 +1,678 @@
+/*
+ * catalog.c - names become records, records become active, none is lost.
+ *
+ * Who sends to a virtual actor pushes into its mailbox, as with any other.
+ * Only if that is closed it comes here, takes the lock of the shard and looks
+ * again (AC11):
+ *
+ *   open          another was first: push
+ *   not active    begin an activation; the message is its first
+ *   ending        append to `pending`
+ *
+ * When an activation has ended, what it has not handled goes in front of
+ * `pending`, and if there is anything, the next activation begins at once
+ * with all of it as its queue (X30).
+ *
+ * Invariant, for the order of one sender's messages: a mailbox is opened with
+ * the lock held, and its queue holds by then all that was sent before. What a
+ * sender pushes is behind that; what it appends is behind what it pushed,
+ * because it found the mailbox closed. A late push, by a sender that was held
+ * up between two lives, lands in a mailbox of the same actor.
+ */
+#include "cluster/catalog.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "core/mailbox.h"
+#include "troupe/observe.h"
+
+enum { ARENA_SIZE = 1 << 20, RECORD_ALIGN = 64 };
+
+#define CORRELATION_SHIFT 32
+
+/* ---- names ---- */
+
+static bool name_is(const void *value, const void *key, size_t size)
+{
+    const tri_virtual *v = value;
+    return v->size == size && memcmp(v->text, key, size) == 0;
+}
+
+/* Memory for the system's life; NULL if there is none. */
+static void *arena_take(tri_cluster *cluster, size_t size)
+{
+    size = (size + RECORD_ALIGN - 1) & ~(size_t)(RECORD_ALIGN - 1);
+    if (tri_mem_should_fail(&cluster->sys->mem)) {
+        return NULL;
+    }
+    tri_lock_take(&cluster->arena_lock);
+    tri_arena *arena = cluster->arena;
+    if (arena == NULL || arena->size - arena->used < size) {
+        arena = aligned_alloc(RECORD_ALIGN, ARENA_SIZE);
+        if (arena != NULL) {
+            *arena = (tri_arena){.next = cluster->arena,
+                                 .used = RECORD_ALIGN, .size = ARENA_SIZE};
+            cluster->arena = arena;
+        }
+    }
+    void *at = NULL;
+    if (arena != NULL) {
+        at = (char *)arena + arena->used;
+        arena->used += size;
+    }
+    tri_lock_drop(&cluster->arena_lock);
+    return at;
+}
+
+static tri_virtual *record_new(tri_cluster *cluster, const char *text,
+                               uint16_t size, uint16_t key_at, uint64_t id)
+{
+    tri_virtual *v = arena_take(cluster, sizeof(*v) + size + 1u);
+    if (v == NULL) {
+        return NULL;
+    }
+    memset(v, 0, sizeof(*v));
+    memcpy(v->text, text, size);
+    v->text[size] = '\0';
+    v->size = size;
+    v->key_at = key_at;
+    v->shard = (uint16_t)tri_shard_of(text, size);
+    tri_cell_reset(&v->cell);
+    v->cell.name = v->text;
+    // Relaxed, all: its ref is not known yet.
+    atomic_store_explicit(&v->cell.flags, TRI_CELL_VIRTUAL,
+                          memory_order_relaxed);
+    atomic_store_explicit(&v->cell.sys_mail, TRI_SYS_CLOSED,
+                          memory_order_relaxed);
+    atomic_store_explicit(&v->cell.mail, TRI_MAIL_CLOSED,
+                          memory_order_relaxed);
+    atomic_store_explicit(&v->cell.id, id, memory_order_relaxed);
+    return v;
+}
+
+static tri_virtual *find(tri_shard *shard, const tri_actor_id *id)
+{
+    return tri_map_get_bytes(&shard->names, id->text, id->size);
+}
+
+/* Counts one name more; false: there are enough (rule 33). */
+static bool count_name(tri_cluster *cluster)
+{
+    // Relaxed: only the number counts.
+    if (atomic_fetch_add_explicit(&cluster->names, 1, memory_order_relaxed) <
+        cluster->names_max) {
+        return true;
+    }
+    atomic_fetch_sub_explicit(&cluster->names, 1, memory_order_relaxed);
+    return false;
+}
+
+static tr_err add_name(tri_cluster *cluster, tri_shard *shard,
+                       const tri_actor_id *id, uint64_t cell_id,
+                       tri_virtual **out)
+{
+    if (!count_name(cluster)) {
+        return TR_ELIMIT;
+    }
+    tri_virtual *v = record_new(cluster, id->text, id->size, id->key_at,
+                                cell_id);
+    if (v == NULL || tri_map_put_bytes(&shard->names, v->text, v->size, v) !=
+                         TR_OK) {
+        // Relaxed: as count_name. The record is left to the arena.
+        atomic_fetch_sub_explicit(&cluster->names, 1, memory_order_relaxed);
+        return TR_ENOMEM;
+    }
+    *out = v;
+    return TR_OK;
+}
+
+tr_err tri_virtual_get(tri_cluster *cluster, tr_from from,
+                       const tri_actor_id *id, tri_virtual **out)
+{
+    tri_shard *shard = &cluster->shards[tri_shard_of(id->text, id->size)];
+    tri_lock_take(&shard->lock);
+    tri_virtual *v = find(shard, id);
+    tri_lock_drop(&shard->lock);
+    if (v == NULL) {
+        tri_actor_from who = tri_enter(from);
+        uint64_t cell_id = tri_id_next(who.worker);
+        tri_leave(&who);
+        tr_err err = TR_OK;
+        tri_lock_take(&shard->lock);
+        v = find(shard, id);  // another may have been first
+        if (v == NULL) {
+            err = add_name(cluster, shard, id, cell_id, &v);
+        }
+        tri_lock_drop(&shard->lock);
+        TR_TRY(err);
+    }
+    *out = v;
+    return TR_OK;
+}
+
+/* ---- kinds ---- */
+
+static bool kind_is(const void *value, const void *key, size_t size)
+{
+    const tri_kind *kind = value;
+    return strlen(kind->name) == size && memcmp(kind->name, key, size) == 0;
+}
+
+tri_kind *tri_kind_find(tri_cluster *cluster, const char *name, size_t size)
+{
+    tri_lock_take(&cluster->kinds_lock);
+    tri_kind *kind = tri_map_get_bytes(&cluster->kinds, name, size);
+    tri_lock_drop(&cluster->kinds_lock);
+    return kind;
+}
+
+void tri_kind_free(tri_kind *kind)
+{
+    if (kind != NULL) {
+        tri_props_drop(kind->props);
+        free(kind->name);
+        free(kind);
+    }
+}
+
+static tri_kind *kind_of(tri_cluster *cluster, tri_virtual *v)
+{
+    if (v->kind == NULL) {
+        size_t at = strlen(cluster->ns) + 2;
+        v->kind = tri_kind_find(cluster, v->text + at, v->key_at - 1 - at);
+    }
+    return v->kind;
+}
+
+/* ---- into an activation ---- */
+
+static void list_append(tri_shard *shard, tri_virtual *v)
+{
+    v->next = NULL;
+    v->prev = shard->last;
+    if (shard->last != NULL) {
+        shard->last->next = v;
+    } else {
+        shard->first = v;
+    }
+    shard->last = v;
+}
+
+static void list_remove(tri_shard *shard, tri_virtual *v)
+{
+    if (v->prev != NULL) {
+        v->prev->next = v->next;
+    } else {
+        shard->first = v->next;
+    }
+    if (v->next != NULL) {
+        v->next->prev = v->prev;
+    } else {
+        shard->last = v->prev;
+    }
+    v->next = v->prev = NULL;
+}
+
+static tri_place place_of(const tri_virtual *v)
+{
+    return (tri_place){.node = TRI_HERE, .number = v->number};
+}
+
+static tr_err enter_directory(tri_cluster *cluster, tri_virtual *v)
+{
+    tri_decision decision;
+    if (v->kind->workers > 0) {
+        return TR_OK;  // stateless ones may be anywhere
+    }
+    TR_TRY(tri_directory_register(&cluster->directory, v->text, v->size,
+                                  place_of(v), &decision));
+    // One node: nobody else can have registered it.
+    TRI_CHECK(decision.kind == TRI_PLACE_ON_NODE);
+    return TR_OK;
+}
+
+static void leave_directory(tri_cluster *cluster, tri_virtual *v)
+{
+    if (v->kind->workers == 0) {
+        bool was = tri_directory_unregister(&cluster->directory, v->text,
+                                            v->size, place_of(v));
+        TRI_CHECK(was);
+    }
+}
+
+/* Makes the cell ready for another life; its mailbox is still closed. */
+static tr_err prepare(tri_cluster *cluster, tri_worker *worker,
+                      tri_virtual *v)
+{
+    tri_cell *cell = &v->cell;
+    tri_kind *kind = v->kind;
+    tri_ext *ext = tri_ext_need(worker, cell);
+    if (ext == NULL) {
+        return TR_ENOMEM;
+    }
+    // No answer to a question of an earlier life can be taken for ours.
+    ext->correlation = (uint64_t)v->number << CORRELATION_SHIFT;
+    // Relaxed: the mailbox is not open yet.
+    atomic_store_explicit(&ext->soft_limit, kind->soft_limit,
+                          memory_order_relaxed);
+    tri_cell_reset(cell);
+    tri_cell_become(cell, kind->behaviour);
+    // Relaxed: as above; a flag that a sender sets meanwhile stays.
+    atomic_fetch_or_explicit(&cell->flags, kind->group, memory_order_relaxed);
+    uint64_t id = atomic_load_explicit(&cell->id, memory_order_relaxed);
+    atomic_store_explicit(&cell->signals, id << TRI_SIG_BITS,
+                          memory_order_relaxed);
+    // Before it has a parent, who may tell it to stop.
+    TR_TRY(enter_directory(cluster, v));
+    tr_err err = tri_children_link(worker, tri_ref_cell(cluster->guardian),
+                                   cell);
+    if (err != TR_OK) {
+        leave_directory(cluster, v);
+        atomic_store_explicit(&cell->signals, 0, memory_order_relaxed);
+        return err == TR_ESTOPPED ? TR_ECLOSED : err;
+    }
+    cell->props = kind->props;
+    atomic_fetch_add_explicit(&kind->props->holds, 1, memory_order_relaxed);
+    return TR_OK;
+}
+
+static uint32_t length_of(const tri_node *list)
+{
+    uint32_t count = 0;
+    for (; list != NULL; list = list->next) {
+        count++;
+    }
+    return count;
+}
+
+/*
+ * With the shard's lock. Takes mail on TR_OK: the cell is then the caller's,
+ * who schedules it without the lock.
+ */
+static tr_err activate(tri_cluster *cluster, tri_worker *worker,
+                       tri_virtual *v, tri_node *mail)
+{
+    tri_cell *cell = &v->cell;
+    // Relaxed: set before its setter takes each of these locks.
+    if (atomic_load_explicit(&cluster->closing, memory_order_relaxed)) {
+        return TR_ECLOSED;
+    }
+    if (kind_of(cluster, v) == NULL) {
+        return TR_ENOENT;
+    }
+    v->number++;
+    TR_TRY(prepare(cluster, worker, v));
+    tri_activation_set(v, TRI_ACTIVATION_CREATING);
+    v->since = 0;
+    v->seen = UINT64_MAX;  // whatever it has handled at the next sweep: news
+    // Relaxed, all: statistics and order; nobody else has the cell.
+    atomic_store_explicit(&v->quiet, 0, memory_order_relaxed);
+    v->order = atomic_fetch_add_explicit(&cluster->activations, 1,
+                                         memory_order_relaxed);
+    atomic_fetch_add_explicit(&cluster->active, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&v->kind->active, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&cluster->sys->live_cells, 1,
+                              memory_order_relaxed);
+    atomic_fetch_add_explicit(&worker->count.spawned, 1,
+                              memory_order_relaxed);
+    list_append(&cluster->shards[v->shard], v);
+    cell->queue = mail;
+    atomic_store_explicit(&cell->queued, length_of(mail),
+                          memory_order_relaxed);
+    // Release, both: open the lanes after all of the above.
+    atomic_store_explicit(&cell->sys_mail, 0, memory_order_release);
+    atomic_store_explicit(&cell->mail, 0, memory_order_release);
+    return TR_OK;
+}
+
+/* What is due once the lock is gone. */
+static void set_going(tri_cluster *cluster, tri_worker *worker,
+                      tri_virtual *v)
+{
+    tri_kind *kind = v->kind;
+    tri_schedule_fresh(worker, &v->cell);
+    // Relaxed: only the number counts.
+    if (kind->max_active > 0 &&
+        atomic_load_explicit(&kind->active, memory_order_relaxed) >
+            kind->max_active) {
+        tri_sweep_crowded(cluster, worker, kind);
+    }
+}
+
+/* ---- sending ---- */
+
+static void append_pending(tri_virtual *v, tri_node *node)
+{
+    node->next = NULL;
+    if (v->pending == NULL) {
+        v->pending = node;
+    } else {
+        v->pending_last->next = node;
+    }
+    v->pending_last = node;
+}
+
+static bool is_active(tri_virtual *v)
+{
+    tri_activation state = tri_activation_of(v);
+    return state != TRI_ACTIVATION_NONE && state != TRI_ACTIVATION_INVALID;
+}
+
+static tr_err send_to(tri_cluster *cluster, tri_worker *worker,
+                      tri_virtual *v, tr_msg *msg)
+{
+    tri_shard *shard = &cluster->shards[v->shard];
+    // Relaxed: it never changes.
+    uint64_t id = atomic_load_explicit(&v->cell.id, memory_order_relaxed);
+    bool activated = false;
+    tri_lock_take(&shard->lock);
+    tr_err err = tri_push(worker, &v->cell, id, msg);
+    if (err != TR_OK && is_active(v)) {
+        append_pending(v, &msg->node);
+        err = TR_OK;
+    } else if (err != TR_OK) {
+        msg->node.next = NULL;
+        err = activate(cluster, worker, v, &msg->node);
+        activated = err == TR_OK;
+    }
+    tri_lock_drop(&shard->lock);
+    if (activated) {
+        set_going(cluster, worker, v);
+    }
+    return err;
+}
+
+/* ---- stateless workers: several records behind one name ---- */
+
+static tri_virtual **make_workers(tri_cluster *cluster, tri_worker *worker,
+                                  tri_virtual *front)
+{
+    uint32_t count = front->kind->workers;
+    tri_virtual **all = arena_take(cluster, count * sizeof(tri_virtual *));
+    for (uint32_t i = 0; all != NULL && i < count; i++) {
+        all[i] = record_new(cluster, front->text, front->size, front->key_at,
+                            tri_id_next(worker));
+        if (all[i] == NULL) {
+            return NULL;  // the rest is left to the arena
+        }
+        all[i]->kind = front->kind;
+        // Relaxed: nobody knows it yet.
+        atomic_store_explicit(&all[i]->form, TRI_FORM_WORKER,
+                              memory_order_relaxed);
+    }
+    return all;
+}
+
+/* Finds out what stands behind a name. Errors: TR_ENOENT, TR_ENOMEM. */
+static tr_err settle_form(tri_cluster *cluster, tri_worker *worker,
+                          tri_virtual *v)
+{
+    tri_shard *shard = &cluster->shards[v->shard];
+    tr_err err = TR_OK;
+    tri_lock_take(&shard->lock);
+    tri_kind *kind = kind_of(cluster, v);
+    uint8_t form = TRI_FORM_PLAIN;
+    if (kind == NULL) {
+        err = TR_ENOENT;
+    } else if (kind->workers > 0) {
+        form = TRI_FORM_FRONT;
+        if (v->workers == NULL) {
+            v->workers = make_workers(cluster, worker, v);
+        }
+        err = v->workers != NULL ? TR_OK : TR_ENOMEM;
+    }
+    if (err == TR_OK) {
+        // Release: publishes kind and workers; pairs with virtual_send.
+        atomic_store_explicit(&v->form, form, memory_order_release);
+    }
+    tri_lock_drop(&shard->lock);
+    return err;
+}
+
+static tri_virtual *whose_turn(tri_virtual *front)
+{
+    // Relaxed: only that turns differ counts.
+    uint64_t turn =
+        atomic_fetch_add_explicit(&front->quiet, 1, memory_order_relaxed);
+    return front->workers[turn % front->kind->workers];
+}
+
+static tr_err virtual_send(tri_worker *worker, tri_cell *cell, tr_msg *msg)
+{
+    tri_cluster *cluster = tri_cluster_of(worker->sys);
+    tri_virtual *v = tri_virtual_of(cell);
+    // Acquire: pairs with settle_form.
+    uint8_t form = atomic_load_explicit(&v->form, memory_order_acquire);
+    if (form == TRI_FORM_UNKNOWN) {
+        TR_TRY(settle_form(cluster, worker, v));
+        form = atomic_load_explicit(&v->form, memory_order_acquire);
+    }
+    if (form == TRI_FORM_FRONT) {
+        v = whose_turn(v);
+        // Relaxed: it never changes.
+        uint64_t id =
+            atomic_load_explicit(&v->cell.id, memory_order_relaxed);
+        if (tri_push(worker, &v->cell, id, msg) == TR_OK) {
+            return TR_OK;
+        }
+    }
+    return send_to(cluster, worker, v, msg);
+}
+
+/* ---- out of an activation ---- */
+
+static void life(tri_worker *worker, tri_cell *cell, tr_state state)
+{
+    (void)worker;
+    tri_activation_follow(tri_virtual_of(cell), state);
+}
+
+static void quiet(tri_cell *cell)
+{
+    tri_virtual *v = tri_virtual_of(cell);
+    // Relaxed: only the owner writes; the sweeper looks.
+    atomic_store_explicit(
+        &v->quiet, atomic_load_explicit(&v->quiet, memory_order_relaxed) + 1,
+        memory_order_relaxed);
+}
+
+/* The rest of the queue and, behind it, what came while it was closed. */
+static tri_node *take_mail(tri_virtual *v)
+{
+    tri_node **end = &v->cell.queue;
+    while (*end != NULL) {
+        end = &(*end)->next;
+    }
+    *end = v->pending;
+    v->pending = v->pending_last = NULL;
+    tri_node *all = v->cell.queue;
+    v->cell.queue = NULL;
+    return all;
+}
+
+static void refuse(tri_worker *worker, tri_virtual *v, tri_node *mail,
+                   tr_err err)
+{
+    tr_ref to = tri_cell_ref(worker->sys, &v->cell);
+    while (mail != NULL) {
+        tri_node *next = mail->next;
+        tri_dead(worker, to, tri_msg_from(mail),
+                 err == TR_ECLOSED  ? TR_DEAD_CLOSED
+                 : err == TR_ENOMEM ? TR_DEAD_NO_MEMORY
+                                    : TR_DEAD_NO_SUCH_ACTOR);
+        mail = next;
+    }
+}
+
+static void ended(tri_worker *worker, tri_cell *cell)
+{
+    tri_cluster *cluster = tri_cluster_of(worker->sys);
+    tri_virtual *v = tri_virtual_of(cell);
+    tri_shard *shard = &cluster->shards[v->shard];
+    tr_err err = TR_OK;
+    tri_lock_take(&shard->lock);
+    leave_directory(cluster, v);
+    list_remove(shard, v);
+    tri_activation_set(v, TRI_ACTIVATION_INVALID);
+    // Relaxed, all: statistics; both lanes are closed.
+    atomic_fetch_sub_explicit(&cluster->active, 1, memory_order_relaxed);
+    atomic_fetch_sub_explicit(&v->kind->active, 1, memory_order_relaxed);
+    atomic_store_explicit(&cell->signals, 0, memory_order_relaxed);
+    atomic_store_explicit(&cell->life, TR_STATE_CREATED,
+                          memory_order_relaxed);
+    tri_node *mail = take_mail(v);
+    if (mail != NULL) {
+        err = activate(cluster, worker, v, mail);
+    }
+    tri_lock_drop(&shard->lock);
+    if (err != TR_OK) {
+        refuse(worker, v, mail, err);
+    } else if (mail != NULL) {
+        set_going(cluster, worker, v);
+    }
+}
+
+/* ---- the whole ---- */
+
+static tr_ref close_all(tr_system *sys)
+{
+    tri_cluster *cluster = tri_cluster_of(sys);
+    // Relaxed: the locks below order it before every later activation.
+    atomic_store_explicit(&cluster->closing, true, memory_order_relaxed);
+    for (uint32_t i = 0; i < TRI_SHARDS; i++) {
+        tri_lock_take(&cluster->shards[i].lock);
+        tri_lock_drop(&cluster->shards[i].lock);
+    }
+    return cluster->guardian;
+}
+
+static void count_all(tr_system *sys, tr_metrics_snapshot *out)
+{
+    tri_cluster *cluster = tri_cluster_of(sys);
+    // Relaxed, all: statistics.
+    out->virtual_names =
+        atomic_load_explicit(&cluster->names, memory_order_relaxed);
+    out->virtual_active =
+        atomic_load_explicit(&cluster->active, memory_order_relaxed);
+    out->activations =
+        atomic_load_explicit(&cluster->activations, memory_order_relaxed);
+}
+
+/* A system that was abandoned leaves mail behind. */
+static void free_pending(tr_system *sys, tri_virtual *v)
+{
+    while (v != NULL && v->pending != NULL) {
+        tri_node *next = v->pending->next;
+        tri_msg_free(&sys->outside->cache, tri_msg_from(v->pending));
+        v->pending = next;
+    }
+}
+
+static void free_shard(tr_system *sys, tri_shard *shard)
+{
+    tri_virtual *v;
+    for (tri_map_iter it = tri_map_iter_begin(&shard->names);
+         (v = tri_map_iter_next(&shard->names, &it)) != NULL;) {
+        free_pending(sys, v);
+        for (uint32_t i = 0; v->workers != NULL && i < v->kind->workers;
+             i++) {
+            free_pending(sys, v->workers[i]);
+        }
+    }
+    tri_map_fini(&shard->names);
+}
+
+static void free_all(tr_system *sys)
+{
+    tri_cluster *cluster = tri_cluster_of(sys);
+    tri_kind *kind;
+    for (uint32_t i = 0; i < TRI_SHARDS; i++) {
+        free_shard(sys, &cluster->shards[i]);
+    }
+    for (tri_map_iter it = tri_map_iter_begin(&cluster->kinds);
+         (kind = tri_map_iter_next(&cluster->kinds, &it)) != NULL;) {
+        tri_kind_free(kind);
+    }
+    tri_map_fini(&cluster->kinds);
+    tri_directory_fini(&cluster->directory);
+    while (cluster->arena != NULL) {
+        tri_arena *next = cluster->arena->next;
+        free(cluster->arena);
+        cluster->arena = next;
+    }
+    free(cluster);
+}
+
+static const tri_virtual_ops ops = {
+    .send = virtual_send,
+    .life = life,
+    .quiet = quiet,
+    .ended = ended,
+    .close = close_all,
+    .count = count_all,
+    .free = free_all,
+};
+
+static const tr_actor_def guardian = {
+    .size = sizeof(tr_actor_def), .name = "guardian", .state_size = 0};
+
+static tr_err cluster_new(tri_actor_from *who, tri_cluster **out)
+{
+    tr_system *sys = who->sys;
+    tri_cluster *cluster = tri_mem_calloc(&sys->mem, sizeof(*cluster));
+    if (cluster == NULL) {
+        return TR_ENOMEM;
+    }
+    cluster->base.ops = &ops;
+    cluster->sys = sys;
+    cluster->ns = sys->ns != NULL ? sys->ns : "local";
+    cluster->names_max = sys->options.virtual_names != 0
+                             ? sys->options.virtual_names
+                             : TRI_NAMES_DEFAULT;
+    tri_map_init(&cluster->kinds, kind_is, NULL);
+    for (uint32_t i = 0; i < TRI_SHARDS; i++) {
+        tri_map_init(&cluster->shards[i].names, name_is, NULL);
+    }
+    tri_directory_init(&cluster->directory, TRI_HERE);
+    tr_spawn_options options = {.size = sizeof(options), .name = "virtual",
+                                .stop_timeout = TR_FOREVER / 4};
+    cluster->guardian = tri_spawn_under(who, sys->root, &guardian, &options,
+                                        TRI_CELL_SYSTEM);
+    if (cluster->guardian.cell == 0) {
+        tr_err err = tr_ref_err(cluster->guardian);
+        tri_directory_fini(&cluster->directory);
+        free(cluster);
+        return err == TR_ESTOPPED ? TR_ECLOSED : err;
+    }
+    *out = cluster;
+    return TR_OK;
+}
+
+tr_err tri_cluster_get(tri_actor_from *who, tri_cluster **out)
+{
+    tr_system *sys = who->sys;
+    const char *why;
+    tr_err err = TR_OK;
+    *out = tri_cluster_of(sys);
+    if (*out != NULL) {
+        return TR_OK;
+    }
+    if (sys->ns != NULL && !tri_id_is_field(sys->ns, &why)) {
+        tri_error_set(who->ctx, "namespace \"%s\": %s", sys->ns, why);
+        return TR_EINVAL;
+    }
+    tri_lock_take(&sys->virtuals_lock);
+    *out = tri_cluster_of(sys);
+    if (*out == NULL) {
+        err = cluster_new(who, out);
+        if (err == TR_OK) {
+            // Release: publishes it; pairs with tri_cluster_of.
+            atomic_store_explicit(&sys->virtuals, &(*out)->base,
+                                  memory_order_release);
+        }
+    }
+    tri_lock_drop(&sys->virtuals_lock);
+    return err;
+}

@@ -1,0 +1,161 @@
+/*
+ * catalog.h - the virtual actors of a system: names, kinds, activations.
+ *
+ * A tri_virtual is the record of a name. It begins with the actor's cell, so
+ * a ref points into it, and lives as long as the system. The cell is lived in
+ * again and again, always with the same id: while an activation lasts, sends
+ * go straight into its mailbox; between two of them the mailbox is closed and
+ * a send ends here.
+ *
+ * Locks: the shard's lock guards names, pending mail and the steps into and
+ * out of an activation. Inside it may be taken: a guardian's family lock, the
+ * kinds' lock, the directory's, the arena's, and those of scheduling.
+ */
+#ifndef TRI_CLUSTER_CATALOG_H
+#define TRI_CLUSTER_CATALOG_H
+
+#include "cluster/directory.h"
+#include "cluster/id.h"
+#include "core/lifecycle.h"
+
+enum {
+    TRI_NAMES_DEFAULT = 1 << 24,
+    TRI_STATELESS_MAX = 1024,  // activations of one stateless worker
+    TRI_HERE = 0,              // the number of this node
+};
+
+#define TRI_IDLE_DEFAULT TR_MINUTES(10)
+
+/* The states of an activation (AC1). */
+typedef enum tri_activation {
+    TRI_ACTIVATION_NONE,  // there was never one
+    TRI_ACTIVATION_CREATING,
+    TRI_ACTIVATION_ACTIVATING,
+    TRI_ACTIVATION_VALID,
+    TRI_ACTIVATION_DEACTIVATING,
+    TRI_ACTIVATION_INVALID,  // it is over
+} tri_activation;
+
+/* What stands behind a name. */
+typedef enum tri_form {
+    TRI_FORM_UNKNOWN,  // the kind was not hosted so far
+    TRI_FORM_PLAIN,
+    TRI_FORM_FRONT,    // several stateless workers, in turns
+    TRI_FORM_WORKER,   // one of them; its name is the front's
+} tri_form;
+
+typedef struct tri_kind {
+    char *name;
+    const tr_actor_def *def;
+    const tri_behaviour *behaviour;
+    tri_props *props;         // shared by all activations
+    uint32_t group;           // bits of tri_cell.flags
+    uint32_t soft_limit;
+    tr_nanos idle;
+    uint32_t max_active;      // 0: no limit
+    uint32_t workers;         // activations of a stateless one, else 0
+    _Atomic(uint32_t) active;
+    _Atomic(bool) crowded;    // the sweeper has been told
+    struct tri_kind *next;    // in the cluster's list
+} tri_kind;
+
+typedef struct tri_virtual {
+    tri_cell cell;  // first: refs point to it
+
+    /* ---- under the shard's lock ---- */
+    tri_kind *kind;                    // known since the first activation
+    tri_node *pending, *pending_last;  // for the next activation
+    struct tri_virtual *next, *prev;   // in the shard's list of active ones
+    uint64_t order;                    // of this activation, in the system
+    tr_nanos since;                    // the sweeper last saw it at work
+    uint64_t seen;                     // messages it had handled by then
+    uint32_t number;                   // of activations so far
+
+    _Atomic(uint8_t) state;            // tri_activation; or the owner writes
+    uint16_t shard;
+    uint16_t key_at, size;             // of the text
+    /* Messages that do not keep it active; of a front, whose turn it is. */
+    _Atomic(uint64_t) quiet;
+    struct tri_virtual **workers;      // of a front: those behind it
+    _Atomic(uint8_t) form;             // tri_form, once it is known
+    char text[];
+} tri_virtual;
+
+typedef struct tri_shard {
+    tri_lock lock;
+    tri_map names;
+    tri_virtual *first, *last;  // active ones, in order of activation
+} tri_shard;
+
+typedef struct tri_arena {
+    struct tri_arena *next;
+    size_t used, size;
+} tri_arena;
+
+typedef struct tri_cluster {
+    tri_virtuals base;  // first: tr_system.virtuals
+    tr_system *sys;
+    const char *ns;
+    tr_ref guardian;             // /virtual
+    _Atomic(bool) closing;       // nothing is activated any more
+    uint32_t names_max;
+    _Atomic(uint64_t) names, active, activations;
+
+    tri_lock kinds_lock;         // kinds, and the three below
+    tri_map kinds;
+    tri_kind *first_kind;
+    tr_ref sweeper;
+    tr_nanos sweep_every;
+
+    tri_lock arena_lock;
+    tri_arena *arena;
+
+    tri_directory directory;
+    tri_shard shards[TRI_SHARDS];
+} tri_cluster;
+
+static inline tri_cluster *tri_cluster_of(tr_system *sys)
+{
+    // Acquire: pairs with tri_cluster_get.
+    return (tri_cluster *)(void *)atomic_load_explicit(&sys->virtuals,
+                                                       memory_order_acquire);
+}
+
+static inline tri_virtual *tri_virtual_of(tri_cell *cell)
+{
+    TRI_CHECK_SLOW(tri_cell_is_virtual(cell));
+    return (tri_virtual *)(void *)cell;
+}
+
+/* ---- catalog.c ---- */
+
+/* The system's, made now if need be. Errors: TR_EINVAL, TR_ENOMEM,... */
+TR_NODISCARD tr_err tri_cluster_get(tri_actor_from *who, tri_cluster **out);
+/* The record of a name, made if need be. Errors: TR_ENOMEM, TR_ELIMIT. */
+TR_NODISCARD tr_err tri_virtual_get(tri_cluster *cluster, tr_from from,
+                                    const tri_actor_id *id,
+                                    tri_virtual **out);
+/* NULL: not hosted here. */
+tri_kind *tri_kind_find(tri_cluster *cluster, const char *name, size_t size);
+void tri_kind_free(tri_kind *kind);
+
+/* ---- activation.c: the states and the ways between them ---- */
+
+bool tri_activation_legal(tri_activation from, tri_activation to);
+const char *tri_activation_name(tri_activation state);
+tri_activation tri_activation_of(tri_virtual *v);
+/* A check if that is not allowed. */
+void tri_activation_set(tri_virtual *v, tri_activation state);
+/* The actor has reached a state of its life: what its activation makes of it. */
+void tri_activation_follow(tri_virtual *v, tr_state life);
+
+/* ---- sweep.c ---- */
+
+/* The sweeper looks at least four times in each idle time of this kind. */
+TR_NODISCARD tr_err tri_sweep_for(tri_cluster *cluster, tri_actor_from *who,
+                                  const tri_kind *kind);
+/* More of a kind are active than it allows. */
+void tri_sweep_crowded(tri_cluster *cluster, tri_worker *worker,
+                       tri_kind *kind);
+
+#endif

@@ -1,0 +1,94 @@
+/*
+ * directory.h - which node has a virtual actor active.
+ *
+ * An id belongs to one of TRI_SHARDS shards, and each shard to a node, its
+ * owner, with an epoch that grows when the owner changes. This is the memory
+ * of the owner: at most one place per id, the first registration wins, each
+ * call is one step (DI1 to DI5, DI8 to DI10, DI12). Where all shards are this
+ * node's, as in a system without a cluster, it is the whole directory.
+ *
+ * Threads: any. Ownership: ids are copied.
+ */
+#ifndef TRI_CLUSTER_DIRECTORY_H
+#define TRI_CLUSTER_DIRECTORY_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/lock.h"
+#include "base/map.h"
+#include "cluster/id.h"
+
+enum {
+    TRI_SHARDS = 4096,
+    TRI_DIRECTORY_NODES = 64,  // numbers of nodes are below this
+};
+
+/* One activation; `number` tells those of one id apart, and only grows. */
+typedef struct tri_place {
+    uint32_t node;
+    uint64_t number;
+} tri_place;
+
+typedef enum tri_placement {
+    TRI_PLACE_ALREADY = 1,  // it is there: forward
+    TRI_PLACE_ON_NODE,      // it is nowhere: activate there
+    TRI_PLACE_RACE,         // another was first: drop ours, forward
+} tri_placement;
+
+typedef struct tri_decision {
+    tri_placement kind;
+    tri_place place;  // where it is or should be; the winner of a race
+    tri_place loser;  // of a race
+} tri_decision;
+
+typedef struct tri_directory_shard {
+    tri_lock lock;
+    uint32_t owner;
+    uint64_t epoch;
+    tri_map places;
+} tri_directory_shard;
+
+/* Visible because its owner embeds it. */
+typedef struct tri_directory {
+    _Atomic(uint64_t) load[TRI_DIRECTORY_NODES];  // places on each node
+    tri_directory_shard shards[TRI_SHARDS];
+} tri_directory;
+
+/* All shards belong to the node, with epoch 1. */
+void tri_directory_init(tri_directory *directory, uint32_t node);
+void tri_directory_fini(tri_directory *directory);
+
+uint32_t tri_shard_of(const char *text, size_t size);
+/* Who owns the shard; *epoch may be NULL. */
+uint32_t tri_shard_owner(tri_directory *directory, uint32_t shard,
+                         uint64_t *epoch);
+/* The shard has a new owner: one epoch more, and its places are forgotten. */
+void tri_shard_move(tri_directory *directory, uint32_t shard, uint32_t node);
+
+/* False: it is active nowhere. */
+bool tri_directory_lookup(tri_directory *directory, const char *text,
+                          size_t size, tri_place *out);
+/*
+ * Where it is, or where it should be: of the candidates (at least one) the
+ * one with the fewest places, of equals the first. Registers nothing.
+ */
+tri_decision tri_directory_place(tri_directory *directory, const char *text,
+                                 size_t size, const uint32_t *candidates,
+                                 uint32_t count);
+/*
+ * ON_NODE: it is registered now, or was already, in this very place. RACE:
+ * another place was first; nothing has changed. Errors: TR_ENOMEM.
+ */
+TR_NODISCARD tr_err tri_directory_register(tri_directory *directory,
+                                           const char *text, size_t size,
+                                           tri_place place,
+                                           tri_decision *out);
+/* False: that place is not the registered one; nothing has changed. */
+bool tri_directory_unregister(tri_directory *directory, const char *text,
+                              size_t size, tri_place place);
+
+uint64_t tri_directory_load(tri_directory *directory, uint32_t node);
+
+#endif
