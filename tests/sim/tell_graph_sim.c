@@ -1,0 +1,132 @@
+/*
+ * tell_graph_sim.c - random graphs of telling actors never lock up.
+ *
+ * Every actor slows its senders down from two waiting messages on, so most of
+ * them are parked in tr_tell most of the time, in circles, too. Whatever the
+ * order: each message arrives, and those of one sender to one receiver arrive
+ * in the order in which they were sent.
+ */
+#include <inttypes.h>
+
+#include <troupe/troupe.h>
+
+#include "few.h"
+
+enum {
+    ACTORS = 6,
+    OUTSIDE = ACTORS,  // the workload's place among the senders
+    STARTS = 12,
+    HOPS_MAX = 5,
+    FAN_OUT = 3,
+    MESSAGES_MAX = 400,
+    SOFT_LIMIT = 2,
+};
+
+TR_MESSAGE(Hop, (uint32_t, from), (uint64_t, number), (uint32_t, left));
+
+/* All that is known of one node's present life. */
+typedef struct graph {
+    tr_sim *sim;
+    tr_ref actors[ACTORS];
+    uint64_t next[ACTORS + 1][ACTORS];  // per pair: what was sent
+    uint64_t seen[ACTORS + 1][ACTORS];  // ... and what has arrived
+    uint64_t sent, arrived;
+    bool mixed_up;
+} graph;
+
+typedef struct Node {
+    graph *graph;
+    uint32_t index;
+} Node;
+
+static void send_hop(tr_from from, graph *g, uint32_t me, uint32_t left)
+{
+    uint32_t to = (uint32_t)tr_sim_random(g->sim, ACTORS);
+
+    g->sent++;
+    tr_tell(from, g->actors[to], Hop, .from = me, .number = ++g->next[me][to],
+            .left = left);
+}
+
+static tr_err on_hop(tr_ctx *ctx, Node *self, const Hop *m)
+{
+    graph *g = self->graph;
+
+    g->arrived++;
+    if (m->number != ++g->seen[m->from][self->index]) {
+        g->mixed_up = true;
+    }
+    if (m->left == 0) {
+        return TR_OK;
+    }
+    uint64_t out = tr_sim_random(g->sim, FAN_OUT + 1);
+    for (uint64_t i = 0; i < out && g->sent < MESSAGES_MAX; i++) {
+        send_hop(ctx, g, self->index, m->left - 1);
+    }
+    return TR_OK;
+}
+
+TR_ACTOR(hopper, Node, TR_ON(Hop, on_hop));
+
+static tr_err node(tr_system *sys, uint32_t index, void *user)
+{
+    graph *g = user;
+
+    (void)index;
+    *g = (graph){.sim = g->sim};
+    for (uint32_t i = 0; i < ACTORS; i++) {
+        g->actors[i] = tr_spawn(sys, hopper, .soft_limit = SOFT_LIMIT,
+                                TR_INIT(hopper, .graph = g, .index = i));
+    }
+    return TR_OK;
+}
+
+static tr_err workload(tr_sim *sim, void *user)
+{
+    graph *g = user;
+
+    g->sim = sim;
+    for (int i = 0; i < STARTS; i++) {
+        tr_system *sys = tr_sim_node(sim, 0);
+        if (sys != NULL) {
+            send_hop(sys, g, OUTSIDE, HOPS_MAX);
+        }
+        if (tr_sim_random(sim, 2) == 0) {
+            tr_sim_advance(sim, 1 + (tr_nanos)tr_sim_random(sim, TR_MS(1)));
+        }
+    }
+    return TR_OK;
+}
+
+static tr_err in_order(tr_sim *sim, void *user)
+{
+    const graph *g = user;
+
+    return g->mixed_up ? tr_sim_fail(sim, "a message overtook another") : TR_OK;
+}
+
+static tr_err all_arrived(tr_sim *sim, void *user)
+{
+    const graph *g = user;
+
+    if (g->sent != g->arrived) {
+        return tr_sim_fail(sim, "%" PRIu64 " sent, %" PRIu64 " arrived",
+                           g->sent, g->arrived);
+    }
+    return TR_OK;
+}
+
+int main(int argc, char **argv)
+{
+    graph it = {0};
+
+    return few_seeds(
+        argc, argv, "300",
+        TR_OPTIONS(tr_sim_options, .seed = 1, .node = node,
+                   .workload = workload, .invariant = in_order,
+                   .at_end = all_arrived, .user = &it,
+                   .faults = TR_OPTIONS(tr_faults, .node_kill = 0.0002,
+                                        .node_pause = 0.001,
+                                        .clock_skew = 0.001, .early_wake = 0.01,
+                                        .pause_max = TR_SECONDS(3))));
+}
