@@ -158,3 +158,62 @@ void tri_heap_release(tri_worker *worker, tri_cell *cell)
     }
     ext->heap_bytes = 0;
 }
+
+/* ---- what must not be kept ---- */
+
+typedef struct range {
+    uintptr_t first, end;
+} range;
+
+static range range_of(const tr_msg *msg)
+{
+    uintptr_t first = (uintptr_t)msg;
+    size_t size = msg->node.klass < TRI_CLASS_COUNT
+                      ? tri_class_size[msg->node.klass]
+                      : sizeof(*msg) + msg->node.type->size;
+    return (range){first, first + size};
+}
+
+/* The first field that points into the message, or NULL. */
+static const tr_field *find_borrowed(const tr_type *type, const char *value,
+                                     range message)
+{
+    for (uint32_t i = 0; i < type->field_count; i++) {
+        const tr_field *field = &type->fields[i];
+        const char *at = value + field->offset;
+        if (field->kind == TR_KIND_NESTED) {
+            if (find_borrowed(field->type, at, message) != NULL) {
+                return field;
+            }
+        } else if (field->kind == TR_KIND_TEXT ||
+                   field->kind == TR_KIND_BYTES ||
+                   field->kind == TR_KIND_LIST ||
+                   field->kind == TR_KIND_ARRAY) {
+            uintptr_t points_to;  // all of them begin with the pointer
+            memcpy(&points_to, at, sizeof(points_to));
+            if (points_to >= message.first && points_to < message.end) {
+                return field;
+            }
+        }
+    }
+    return NULL;
+}
+
+void tri_state_check(tr_ctx *ctx, const tr_msg *msg)
+{
+    const tr_actor_def *def = tri_cell_behaviour(ctx->cell)->def;
+    if (def->state == NULL || def->state->var_count == 0 ||
+        ctx->cell->state == NULL) {
+        return;
+    }
+    const tr_field *field =
+        find_borrowed(def->state, ctx->cell->state, range_of(msg));
+    if (field != NULL) {
+        char text[256];
+        snprintf(text, sizeof(text),
+                 "%s.%s points into the %s that has just been handled: "
+                 "tr_dup copies it",
+                 def->state->name, field->name, msg->node.type->name);
+        tr_abort(def->name, text);
+    }
+}

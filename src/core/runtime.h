@@ -469,6 +469,8 @@ tr_err tri_watch_ref(tri_worker *worker, tr_system *sys, tri_cell *watcher,
 /* ---- heap.c, timer.c ---- */
 
 void *tri_heap_alloc(tr_ctx *ctx, size_t size);  // NULL without memory
+/* Rule 30: the state must not point into a message that is about to end. */
+void tri_state_check(tr_ctx *ctx, const tr_msg *msg);
 void tri_receive_timeout_touch(tr_ctx *ctx, tr_msg *msg);
 void tri_results_free(tr_system *sys);
 void tri_heap_release(tri_worker *worker, tri_cell *cell);

@@ -427,6 +427,10 @@ static inline void call_handler(tr_ctx *ctx, tr_msg *msg, tr_handler_fn fn,
         tri_life_fail(ctx, err);
         return;
     }
+    if (TRI_FAULTS && (msg->node.flags & TRI_MSG_BLOBS) &&
+        !(ctx->flags & TRI_CTX_MSG_GONE)) {
+        tri_state_check(ctx, msg);
+    }
     if (TRI_LIKELY(((msg->node.flags & (TRI_MSG_ASK | TRI_MSG_TIMER)) |
                     ctx->flags) == 0 &&
                    ctx->fail_text == NULL && ctx->cancel == TR_OK)) {
