@@ -314,7 +314,6 @@ struct tri_ext {
     tri_closer *closers;
     tri_heap_block *texts;            // of the stored state
     uint64_t version;                 // of the stored state
-    bool reload;                      // what is stored is not known
     _Atomic(uint32_t) stores;         // questions the store has not answered
     tri_user_timer *timers;
     tri_user_timer *receive_timeout;

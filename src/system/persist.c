@@ -269,7 +269,8 @@ static tr_err saved(tr_ctx *ctx, question *q)
         tri_error_set(ctx, "saving %s: %s", q->key, q->op.text);
     }
     if (err == TR_EUNKNOWN) {
-        ext->reload = true;  // before the next turn: rule 28
+        // Rule 28: a restart, which loads, before the next turn.
+        tri_signal(ctx->worker, ctx->cell, q->cell_id, TRI_SIG_RESTART);
     }
     return err == TR_EIO ? TR_ESTORAGE : err;
 }

@@ -1,0 +1,212 @@
+/*
+ * persist_test.c - tr_persist and the loading of stored states, on the store
+ * in memory and on one that captures and fails.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <troupe/troupe.h>
+
+TR_MESSAGE(Value, (int64_t, cents), (const char *, memo), (uint32_t, starts));
+TR_REQUEST(Add, Value, (int64_t, cents), (const char *, memo));
+TR_REQUEST(Get, Value);
+TR_MESSAGE(Crash);
+
+TR_STATE(Purse, (int64_t, cents), (const char *, memo));
+
+static tr_err on_add(tr_ctx *ctx, Purse *self, const Add *m)
+{
+    Purse next = {.cents = self->cents + m->cents, .memo = m->memo};
+    int64_t before = self->cents;
+    tr_err err = tr_persist(ctx, self, &next);
+    if (err != TR_OK) {
+        assert_int_equal(self->cents, before);  // ST12
+        return tr_refuse(ctx, m, err, "%s", tr_error_text(ctx));
+    }
+    return tr_reply(ctx, m, .cents = self->cents, .memo = self->memo,
+                    .starts = tr_incarnation(ctx));
+}
+
+static tr_err on_get(tr_ctx *ctx, const Purse *self, const Get *m)
+{
+    return tr_reply(ctx, m, .cents = self->cents, .memo = self->memo,
+                    .starts = tr_incarnation(ctx));
+}
+
+static tr_err on_crash(tr_ctx *ctx, Purse *self, const Crash *m)
+{
+    (void)m;
+    self->cents = -1;  // what is lost with the incarnation
+    return tr_fail(ctx, TR_EFAILED, "on purpose");
+}
+
+TR_ACTOR(purse, Purse, TR_ON(Add, on_add), TR_ON_READ(Get, on_get),
+         TR_ON(Crash, on_crash));
+
+typedef struct fixture {
+    tr_system *sys;
+    tr_storage *memory, *store;
+} fixture;
+
+static int open_all(void **state)
+{
+    static fixture f;
+    TR_MUST(tr_storage_memory(&f.memory));
+    TR_MUST(tr_storage_capture(&f.store, f.memory));
+    TR_MUST(tr_system_open(&f.sys, .workers = 2, .log_level = 9));
+    *state = &f;
+    return 0;
+}
+
+static int close_all(void **state)
+{
+    fixture *f = *state;
+    tr_err err = tr_system_close(f->sys, 0);
+    tr_storage_close(f->store);
+    tr_storage_close(f->memory);
+    return err != TR_OK;
+}
+
+static tr_ref spawn(fixture *f, const char *name)
+{
+    return tr_spawn(f->sys, purse, .name = name, .storage = f->store,
+                    .supervision = TR_SUPERVISE(.backoff_min = 1));
+}
+
+static tr_err add(fixture *f, tr_ref ref, int64_t cents, const char *memo)
+{
+    Value v;
+    tr_err err = tr_ask(f->sys, ref, &v, TR_SECONDS(5), Add, .cents = cents,
+                        .memo = memo);
+    tr_drop(Value, &v);
+    return err;
+}
+
+static void expect(fixture *f, tr_ref ref, int64_t cents, const char *memo)
+{
+    Value v;
+    assert_int_equal(tr_ask(f->sys, ref, &v, TR_SECONDS(5), Get), TR_OK);
+    assert_int_equal(v.cents, cents);
+    if (memo == NULL) {
+        assert_null(v.memo);
+    } else {
+        assert_string_equal(v.memo, memo);
+    }
+    tr_drop(Value, &v);
+}
+
+static void end(fixture *f, tr_ref ref)
+{
+    tr_stop(f->sys, ref);
+    assert_int_equal(tr_join(f->sys, ref, TR_SECONDS(5), NULL, NULL), TR_OK);
+}
+
+/* ST18, ST19: nothing stored is the default state; else it is loaded. */
+static void test_ST18_ST19_state_is_loaded_before_start(void **state)
+{
+    fixture *f = *state;
+    tr_ref ref = spawn(f, "ann");
+    expect(f, ref, 0, NULL);
+    assert_int_equal(add(f, ref, 5, "rent"), TR_OK);
+    assert_int_equal(add(f, ref, 7, "salary"), TR_OK);
+    end(f, ref);
+
+    ref = spawn(f, "ann");
+    expect(f, ref, 12, "salary");
+    assert_int_equal(add(f, ref, 1, NULL), TR_OK);  // its version is known
+    end(f, ref);
+
+    ref = spawn(f, "ann");
+    expect(f, ref, 13, NULL);
+}
+
+/* ST11, ST12: memory changes only after the save; a failed one, never. */
+static void test_ST11_ST12_failed_save_changes_nothing(void **state)
+{
+    fixture *f = *state;
+    tr_ref ref = spawn(f, "bob");
+    assert_int_equal(add(f, ref, 5, "five"), TR_OK);
+    tr_storage_fail_nth(f->store, 1, TR_ESTORAGE);
+    assert_int_equal(add(f, ref, 100, "lost"), TR_ESTORAGE);
+    expect(f, ref, 5, "five");
+    assert_int_equal(add(f, ref, 1, "six"), TR_OK);
+    expect(f, ref, 6, "six");
+}
+
+/* ST20: what was not persisted is lost with the incarnation. */
+static void test_ST20_restart_has_the_stored_state(void **state)
+{
+    fixture *f = *state;
+    tr_ref ref = spawn(f, "cid");
+    assert_int_equal(add(f, ref, 40, "forty"), TR_OK);
+    tr_tell(f->sys, ref, Crash);
+    expect(f, ref, 40, "forty");
+    assert_int_equal(add(f, ref, 2, "more"), TR_OK);
+    expect(f, ref, 42, "more");
+}
+
+/* Rule 28: after an unknown outcome the state is loaded before a turn. */
+static void test_rule_28_unknown_outcome_reloads(void **state)
+{
+    fixture *f = *state;
+    tr_ref ref = spawn(f, "dan");
+    assert_int_equal(add(f, ref, 1, "one"), TR_OK);
+    tr_storage_fail_nth(f->store, 1, TR_EUNKNOWN);  // it is carried out
+    assert_int_equal(add(f, ref, 2, "three"), TR_EUNKNOWN);
+    expect(f, ref, 3, "three");
+    assert_int_equal(add(f, ref, 1, "four"), TR_OK);
+}
+
+/* ST14, ST21: only actors with a store can persist; each in its own key. */
+static void test_ST8_ST21_keys_are_apart(void **state)
+{
+    fixture *f = *state;
+    tr_ref one = spawn(f, "eve"), two = spawn(f, "fay");
+    assert_int_equal(add(f, one, 1, "e"), TR_OK);
+    assert_int_equal(add(f, two, 2, "f"), TR_OK);
+    expect(f, one, 1, "e");
+    expect(f, two, 2, "f");
+    tr_captured seen;
+    bool found_one = false;
+    for (size_t i = 0; tr_storage_captured(f->store, i, &seen); i++) {
+        found_one |= strcmp(seen.key, "local::purse//user/eve") == 0;
+    }
+    assert_true(found_one);
+
+    tr_ref none = tr_spawn(f->sys, purse, .name = "gil");
+    assert_int_equal(add(f, none, 1, "g"), TR_ESTORAGE);
+}
+
+/* A second writer of the same key is found out. */
+static void test_ST10_second_writer_is_fenced(void **state)
+{
+    fixture *f = *state;
+    tr_ref ref = spawn(f, "hal");
+    assert_int_equal(add(f, ref, 1, "a"), TR_OK);
+    tr_system *other;
+    TR_MUST(tr_system_open(&other, .workers = 1, .log_level = 9));
+    fixture g = {other, f->memory, f->store};
+    tr_ref twin = spawn(&g, "hal");
+    assert_int_equal(add(&g, twin, 1, "b"), TR_OK);
+    assert_int_equal(add(f, ref, 1, "c"), TR_EFENCED);
+    TR_MUST(tr_system_close(other, 0));
+}
+
+int main(void)
+{
+#define TEST(fn) cmocka_unit_test_setup_teardown(fn, open_all, close_all)
+    const struct CMUnitTest tests[] = {
+        TEST(test_ST18_ST19_state_is_loaded_before_start),
+        TEST(test_ST11_ST12_failed_save_changes_nothing),
+        TEST(test_ST20_restart_has_the_stored_state),
+        TEST(test_rule_28_unknown_outcome_reloads),
+        TEST(test_ST8_ST21_keys_are_apart),
+        TEST(test_ST10_second_writer_is_fenced),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
