@@ -137,8 +137,8 @@ TR_API int tr_poll_fd(tr_system *sys);
 TR_API TR_NODISCARD tr_err tr_poll(tr_system *sys, tr_nanos budget);
 /*
  * This actor takes part in the end of the system: after /user has ended it
- * gets a tr_termination_hook and has until the close timeout to answer with
- * tr_termination_done, or to end. Errors: TR_ENOMEM, TR_ECLOSED.
+ * gets a tr_termination_hook and has 5 s, at most until the close timeout, to
+ * answer with tr_termination_done, or to end. Errors: TR_ENOMEM, TR_ECLOSED.
  */
 TR_API TR_NODISCARD tr_err tr_on_terminate(tr_ctx *ctx);
 TR_API void tr_termination_done(tr_ctx *ctx);
@@ -197,7 +197,11 @@ TR_API const char *tr_dead_reason_text(uint32_t reason);
 
 /* ---- routers ---- */
 
-/* Spawns `count` workers behind one ref. Failure as tr_spawn. */
+/*
+ * Spawns `count` workers behind one ref, their parent, which passes on what
+ * it is told or asked. A worker that ends is not replaced; the router ends
+ * with the last. A tr_resize changes their number. Failure as tr_spawn.
+ */
 TR_API tr_ref tr_router(tr_from from, const tr_actor_def *worker,
                         const tr_router_options *options);
 
@@ -219,6 +223,8 @@ TR_MESSAGE(tr_overload, (tr_ref, actor), (uint32_t, depth));
 /* A handler has not returned, nor waited, for long; the type it handles. */
 TR_MESSAGE(tr_stuck, (tr_ref, actor), (const char *, type),
            (int64_t, since_ns));
+/* Told to a router: it shall have so many workers, at least one. */
+TR_MESSAGE(tr_resize, (uint32_t, count));
 /* Sent to actors that called tr_on_terminate. */
 TR_MESSAGE(tr_termination_hook);
 

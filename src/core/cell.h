@@ -380,8 +380,8 @@ static inline tri_cell *tri_cell_of_notice(tri_node *node)
 /* For the owner: no other thread replaces it while the actor lives. */
 static inline tri_ext *tri_ext_of(tri_cell *cell)
 {
-    // Relaxed: the owner wrote it, or got it with the cell.
-    return atomic_load_explicit(&cell->ext, memory_order_relaxed);
+    // Acquire: pairs with tri_ext_need; a sender may have made it just now.
+    return atomic_load_explicit(&cell->ext, memory_order_acquire);
 }
 
 /* The cell's extension, made now if need be; NULL without memory. */

@@ -333,6 +333,10 @@ void tri_supervise(tr_ctx *parent, tri_cell *child)
                          directive);
     if (directive == TR_ESCALATE) {
         tr_state life = tri_cell_life(parent->cell);
+        if (life == TR_STATE_CREATED) {  // a guardian that has not run yet
+            tri_life_set(worker, parent->cell, TR_STATE_STARTING);
+            life = TR_STATE_STARTING;
+        }
         bool can = life == TR_STATE_RUNNING || life == TR_STATE_STARTING;
         if (can) {
             escalate(parent, child);

@@ -4,6 +4,9 @@
  * Both are lists of refs behind a lock. A publication copies some of the refs
  * out, sends, and goes on; so nothing is sent with the lock held, and whoever
  * joins or leaves meanwhile gets it or does not.
+ *
+ * Callbacks run in the turns of one actor, /system/events: so they come one at
+ * a time, in order, and without a lock.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -75,6 +78,11 @@ static void remove_if(tr_system *sys, const tr_type *type, tr_ref ref)
     tri_lock_drop(&layers->events_lock);
 }
 
+void tri_unsubscribe_ref(tr_system *sys, tr_ref ref)
+{
+    remove_if(sys, NULL, ref);
+}
+
 tr_err tri_subscribe_ref(tr_system *sys, const tr_type *type, tr_ref ref)
 {
     return add(sys, type, ref, NULL, NULL);
@@ -95,6 +103,52 @@ void (tr_unsubscribe)(tr_ctx *ctx, const tr_type *type)
     remove_if(ctx->sys, type, tr_self(ctx));
 }
 
+/* ---- callbacks ---- */
+
+static tr_err run_callbacks(tr_ctx *ctx, void *self, const void *m);
+
+static const tr_handler listener_handlers[] = {{NULL, run_callbacks, 0}};
+static const tr_actor_def listener_def = {
+    .size = sizeof(tr_actor_def), .name = "events",
+    .handlers = listener_handlers, .handler_count = 1};
+
+static tr_err need_listener(tr_system *sys)
+{
+    tri_layers *layers = tri_layers_of(sys);
+    tri_lock_take(&layers->events_lock);
+    bool there = layers->listener.cell != 0;
+    tri_lock_drop(&layers->events_lock);
+    if (there) {
+        return TR_OK;
+    }
+    tr_spawn_options options = {.size = sizeof(options), .name = "events"};
+    tri_actor_from who = tri_enter((tr_from){.sys = sys});
+    tr_ref ref = tri_spawn_under(&who, sys->system, &listener_def, &options,
+                                 TRI_CELL_SYSTEM);
+    tri_leave(&who);
+    if (tr_ref_err(ref) == TR_EEXIST) {
+        return TR_OK;  // another thread was faster
+    }
+    TR_TRY(tr_ref_err(ref));
+    tri_lock_take(&layers->events_lock);
+    layers->listener = ref;
+    tri_lock_drop(&layers->events_lock);
+    return TR_OK;
+}
+
+void tri_events_flush(tr_system *sys, tr_nanos deadline)
+{
+    tri_layers *layers = tri_layers_of(sys);
+    tri_lock_take(&layers->events_lock);
+    tr_ref ref = layers->listener;
+    tri_lock_drop(&layers->events_lock);
+    tr_nanos now = sys->world->ops->mono(sys->world);
+    if (ref.cell != 0 && deadline > now) {
+        tr_poison(sys, ref);
+        (void)!tr_join(sys, ref, deadline - now, NULL, NULL);
+    }
+}
+
 tr_err (tr_on_event)(tr_system *sys, const tr_type *type, tr_event_fn fn,
                      void *user)
 {
@@ -102,6 +156,7 @@ tr_err (tr_on_event)(tr_system *sys, const tr_type *type, tr_event_fn fn,
     if (atomic_load_explicit(&sys->terminating, memory_order_acquire)) {
         return TR_ECLOSED;
     }
+    TR_TRY(need_listener(sys));
     return add(sys, type, (tr_ref){0}, fn, user);
 }
 
@@ -117,15 +172,9 @@ bool tri_event_wanted(tr_system *sys, const tr_type *type)
 
 /* ---- telling them ---- */
 
-typedef struct listener {
-    tr_ref ref;
-    tr_event_fn fn;
-    void *user;
-} listener;
-
-/* Copies listeners from the `from`-th on; returns how many. */
+/* Copies subscriptions from the `from`-th on; returns how many. */
 static uint32_t copy_some(tr_system *sys, const tr_type *type, uint32_t from,
-                          listener *out)
+                          tri_subscription *out)
 {
     tri_layers *layers = tri_layers_of(sys);
     uint32_t seen = 0, count = 0;
@@ -133,7 +182,9 @@ static uint32_t copy_some(tr_system *sys, const tr_type *type, uint32_t from,
     for (tri_subscription *s = layers->subscriptions;
          s != NULL && count < BATCH; s = s->next) {
         if (s->type->schema == type->schema && seen++ >= from) {
-            out[count++] = (listener){s->ref, s->fn, s->user};
+            out[count] = *s;
+            out[count].ref = s->fn != NULL ? layers->listener : s->ref;
+            count++;
         }
     }
     tri_lock_drop(&layers->events_lock);
@@ -159,18 +210,35 @@ static void send_copy(tri_worker *worker, tr_ref sender, tr_ref to,
 static void publish(tri_worker *worker, tr_ref sender, const tr_type *type,
                     const void *payload)
 {
-    listener some[BATCH];
+    tri_subscription some[BATCH];
     uint32_t from = 0, count;
+    bool called = false;
     while ((count = copy_some(worker->sys, type, from, some)) > 0) {
         for (uint32_t i = 0; i < count; i++) {
-            if (some[i].fn != NULL) {
-                some[i].fn(some[i].user, type, payload);
-            } else {
+            if (some[i].fn == NULL || !called) {  // one for all callbacks
                 send_copy(worker, sender, some[i].ref, type, payload);
+            }
+            called |= some[i].fn != NULL;
+        }
+        from += count;
+    }
+}
+
+static tr_err run_callbacks(tr_ctx *ctx, void *self, const void *m)
+{
+    const tr_type *type = tr_msg_type(m);
+    tri_subscription some[BATCH];
+    uint32_t from = 0, count;
+    (void)self;
+    while ((count = copy_some(ctx->sys, type, from, some)) > 0) {
+        for (uint32_t i = 0; i < count; i++) {
+            if (some[i].fn != NULL) {
+                some[i].fn(some[i].user, type, tr_msg_payload(m));
             }
         }
         from += count;
     }
+    return TR_OK;
 }
 
 void tri_event(tri_worker *worker, const tr_type *type, const void *payload)

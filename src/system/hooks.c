@@ -9,6 +9,8 @@
 
 #include "system/layers.h"
 
+#define HOOK_TIMEOUT TR_SECONDS(5)  // X17
+
 tr_err tr_on_terminate(tr_ctx *ctx)
 {
     tr_system *sys = ctx->sys;
@@ -21,16 +23,22 @@ tr_err tr_on_terminate(tr_ctx *ctx)
     tri_lock_take(&layers->hooks_lock);
     // Acquire: pairs with tri_system_begin_end.
     bool late = atomic_load_explicit(&sys->terminating, memory_order_acquire);
-    if (!late) {
+    bool known = false;
+    for (tri_member *m = layers->hooks; m != NULL; m = m->next) {
+        known |= tr_ref_eq(m->ref, member->ref);
+    }
+    if (!late && !known) {
         member->next = layers->hooks;
         layers->hooks = member;
+        // Relaxed: whoever ends has registered in an earlier turn.
+        atomic_fetch_add_explicit(&layers->hook_count, 1,
+                                  memory_order_relaxed);
     }
     tri_lock_drop(&layers->hooks_lock);
-    if (late) {
+    if (late || known) {
         free(member);
-        return TR_ECLOSED;
     }
-    return TR_OK;
+    return late ? TR_ECLOSED : TR_OK;
 }
 
 /* Counts one hook as done, if it is one. */
@@ -45,6 +53,9 @@ static void hook_done(tr_system *sys, tr_ref ref)
             tri_member *member = *link;
             *link = member->next;
             free(member);
+            // Relaxed: as in tr_on_terminate.
+            atomic_fetch_sub_explicit(&layers->hook_count, 1,
+                                      memory_order_relaxed);
             found = true;
             break;
         }
@@ -65,7 +76,11 @@ void tr_termination_done(tr_ctx *ctx)
 
 void tri_hooks_leave(tr_system *sys, tr_ref ref)
 {
-    hook_done(sys, ref);
+    // Relaxed: as in tr_on_terminate. Most actors are none.
+    if (atomic_load_explicit(&tri_layers_of(sys)->hook_count,
+                             memory_order_relaxed) > 0) {
+        hook_done(sys, ref);
+    }
 }
 
 void tri_hooks_run(tr_system *sys, tr_nanos deadline)
@@ -91,6 +106,9 @@ void tri_hooks_run(tr_system *sys, tr_nanos deadline)
     }
     free(refs);
     tr_nanos now = world->ops->mono(world);
+    if (deadline > now + HOOK_TIMEOUT) {
+        deadline = now + HOOK_TIMEOUT;
+    }
     while (n > 0 && now < deadline &&
            atomic_load_explicit(&layers->hooks_left, memory_order_seq_cst)) {
         tri_drive_or_park(sys, &layers->hooks_left, 1, deadline - now);
@@ -99,6 +117,7 @@ void tri_hooks_run(tr_system *sys, tr_nanos deadline)
     tri_lock_take(&layers->hooks_lock);
     tri_member *left = layers->hooks;
     layers->hooks = NULL;
+    atomic_store_explicit(&layers->hook_count, 0, memory_order_relaxed);
     tri_lock_drop(&layers->hooks_lock);
     while (left != NULL) {
         tri_member *next = left->next;

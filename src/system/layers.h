@@ -1,7 +1,8 @@
 /*
  * layers.h - the system layer's own part of a tr_system.
  *
- * Locks: events_lock, dead_lock, topics_lock and top_lock are leaves: nothing
+ * Locks: events_lock, dead_lock, topics_lock, hooks_lock, plans_lock and
+ * top_lock are leaves: nothing
  * is sent and no user code runs while one is held.
  */
 #ifndef TRI_SYSTEM_LAYERS_H
@@ -46,6 +47,8 @@ typedef struct tri_top_level {
     tr_ref ref;
 } tri_top_level;
 
+typedef struct tri_router_plan tri_router_plan;  // router.c
+
 typedef struct tri_layers {
     tri_lock dead_lock;
     tri_dead_record dead[TRI_DEAD_RING];
@@ -55,6 +58,11 @@ typedef struct tri_layers {
 
     tri_lock events_lock;
     tri_subscription *subscriptions;
+    tr_ref listener;                 // the actor that runs callbacks
+
+    tri_lock plans_lock;
+    tri_router_plan *plans;          // of living routers
+    tri_cell *dead_letters;          // the actor at /deadLetters
 
     tri_lock topics_lock;
     tri_map topics;
@@ -66,6 +74,7 @@ typedef struct tri_layers {
     tri_lock hooks_lock;
     tri_member *hooks;               // actors that called tr_on_terminate
     _Atomic(uint32_t) hooks_left;
+    _Atomic(uint32_t) hook_count;    // length of hooks
 
     _Atomic(uint64_t) unhandled, escalations, overloads, events_lost;
     _Atomic(uint32_t) ended_user;    // 1: /user has ended
@@ -91,6 +100,9 @@ void tri_event(tri_worker *worker, const tr_type *type, const void *payload);
 bool tri_event_wanted(tr_system *sys, const tr_type *type);
 void tri_events_leave(tri_worker *worker, tri_cell *cell);
 void tri_events_free(tr_system *sys);
+void tri_unsubscribe_ref(tr_system *sys, tr_ref ref);
+/* All that was published has been seen by the callbacks; they are over. */
+void tri_events_flush(tr_system *sys, tr_nanos deadline);
 tr_err tri_subscribe_ref(tr_system *sys, const tr_type *type, tr_ref ref);
 void tri_topics_free(tr_system *sys);
 
@@ -98,8 +110,11 @@ void tri_topics_free(tr_system *sys);
 void tri_logf(tr_system *sys, int level, const char *site, const char *path,
               const char *format, ...) __attribute__((format(printf, 5, 6)));
 
-const char *tri_running_name(tri_cell *cell);
 uint64_t tri_ended_count(tr_system *sys);
+
+/* ---- router.c ---- */
+void tri_router_ended(tr_system *sys, tri_cell *cell);
+void tri_routers_free(tr_system *sys);
 
 /* ---- hooks.c ---- */
 void tri_hooks_run(tr_system *sys, tr_nanos deadline);
@@ -120,6 +135,7 @@ void tri_poll_own(tr_system *sys);
 
 /* ---- path.c ---- */
 void tri_layers_init(tr_system *sys);
+void tri_top_levels_close(tr_system *sys);  // no more from now on
 void tri_top_levels_free(tr_system *sys);
 bool tri_topic_is(const void *value, const void *key, size_t size);
 /* Calls fn for each living actor, parents first; false from fn ends it. */

@@ -66,15 +66,19 @@ void (tr_log)(tr_from from, int level, const char *site, const char *format,
 
 /* ---- actors ---- */
 
-const char *tri_running_name(tri_cell *cell)
+/* What it is handling, and since when, as far as that is noted. */
+static void fill_running(tri_cell *cell, tr_actor_info *out)
 {
     // Acquire: pairs with tri_ext_need. Relaxed: a look from outside.
     tri_ext *ext = atomic_load_explicit(&cell->ext, memory_order_acquire);
+    if (ext == NULL) {
+        return;
+    }
     const tr_type *type =
-        ext != NULL ? atomic_load_explicit(&ext->running,
-                                           memory_order_relaxed)
-                    : NULL;
-    return type != NULL ? type->name : "nothing known";
+        atomic_load_explicit(&ext->running, memory_order_relaxed);
+    out->running = type != NULL ? type->name : NULL;
+    out->since = atomic_load_explicit(&ext->running_since,
+                                      memory_order_relaxed);
 }
 
 static void fill_info(tr_system *sys, tri_cell *cell, tr_actor_info *out)
@@ -93,6 +97,7 @@ static void fill_info(tr_system *sys, tri_cell *cell, tr_actor_info *out)
     const tri_behaviour *behaviour = tri_cell_behaviour(cell);
     out->kind = behaviour != NULL ? behaviour->def->name : "?";
     out->restarts = cell->incarnation > 0 ? cell->incarnation - 1 : 0;
+    fill_running(cell, out);
     tri_path_write(sys, cell, out->path, sizeof(out->path));
     // Relaxed: a look from outside.
     uint32_t history =

@@ -249,6 +249,14 @@ tr_err tr_top_level(tr_system *sys, const char *name, tr_ref ref)
     return err;
 }
 
+void tri_top_levels_close(tr_system *sys)
+{
+    tri_layers *layers = tri_layers_of(sys);
+    tri_lock_take(&layers->top_lock);
+    layers->top_closed = true;
+    tri_lock_drop(&layers->top_lock);
+}
+
 void tri_layers_init(tr_system *sys)
 {
     tri_layers *layers = tri_layers_of(sys);

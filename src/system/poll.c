@@ -142,6 +142,7 @@ tr_err tr_poll(tr_system *sys, tr_nanos budget)
         return TR_EINVAL;
     }
     tri_poll_own(sys);
+    tri_top_levels_close(sys);
     tri_drive(sys, budget > 0 ? budget : TRI_QUANTUM);
     return TR_OK;
 }

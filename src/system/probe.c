@@ -52,6 +52,7 @@ void tr_probe_free(tr_probe *probe)
     }
     drop_last(probe);
     tri_probe_unwatch_all(probe);
+    tri_unsubscribe_ref(probe->box.sys, tr_probe_ref(probe));
     tri_mailbox_close(&probe->box);
     probe->magic = 0;
     free(probe);

@@ -17,6 +17,7 @@ enum {
     SOFT_LIMIT = 4096,
     MAX_PARKED = 16384,
     BLOCKING_THREADS = 64,
+    GUARDIANS = 5,  // /, /user, /system, /deadLetters, /temp
 };
 
 static const tr_actor_def guardian = {
@@ -131,9 +132,14 @@ static tri_cell *spawn_guardian(tr_system *sys, tri_cell *parent,
     tri_actor_from who = tri_enter((tr_from){.sys = sys});
     tr_ref ref = tri_spawn_under(&who, parent, &guardian, &options,
                                  TRI_CELL_SYSTEM);
+    tri_cell *cell = tri_ref_cell(ref);
+    // With its family from the start: that can be closed without memory.
+    if (cell != NULL && tri_ext_need(who.worker, cell) == NULL) {
+        cell = NULL;
+    }
     tri_leave(&who);
     *id = ref.id;
-    return tri_ref_cell(ref);
+    return cell;
 }
 
 /*
@@ -153,7 +159,15 @@ static tr_err spawn_guardians(tr_system *sys)
     if (sys->root == NULL || sys->user == NULL || sys->system == NULL) {
         return TR_ENOMEM;
     }
-    return TR_OK;
+    // Places in the tree; askers are shown below /temp, but live nowhere.
+    uint64_t id;
+    tri_layers *layers = tri_layers_of(sys);
+    layers->dead_letters =
+        spawn_guardian(sys, sys->root, "deadLetters", NULL, &id);
+    return layers->dead_letters != NULL &&
+                   spawn_guardian(sys, sys->root, "temp", NULL, &id) != NULL
+               ? TR_OK
+               : TR_ENOMEM;
 }
 
 void tri_system_free(tr_system *sys)
@@ -170,6 +184,7 @@ void tri_system_free(tr_system *sys)
         tri_events_free(sys);
         tri_topics_free(sys);
         tri_top_levels_free(sys);
+        tri_routers_free(sys);
         free(layers);
     }
     uint32_t workers =
@@ -310,32 +325,36 @@ void tr_system_terminate(tr_system *sys)
     tri_system_begin_end(sys);
 }
 
-static bool force_one(void *user, tri_cell *cell, uint32_t depth)
+/* Tells which actors did not stop; their waits end (rule 7). */
+static void name_the_late(tr_system *sys)
 {
-    tr_system *sys = user;
-    (void)depth;
-    // Relaxed: visited under its parent's lock.
-    uint32_t flags = atomic_load_explicit(&cell->flags, memory_order_relaxed);
-    if (!(flags & TRI_CELL_SYSTEM)) {
-        char path[TRI_PATH_MAX];
-        tri_path_write(sys, cell, path, sizeof(path));
-        tri_logf(sys, TR_LOG_WARN, NULL, path,
+    size_t room = tr_actors(sys, NULL, 0);
+    tr_actor_info *late = calloc(room, sizeof(*late));
+    size_t count = late != NULL ? tr_actors(sys, late, room) : 0;
+    for (size_t i = 0; i < count && i < room; i++) {
+        tri_cell *cell = tri_ref_cell(late[i].ref);
+        // Relaxed: fixed at spawn, or another's: the signal knows.
+        if (atomic_load_explicit(&cell->flags, memory_order_relaxed) &
+            TRI_CELL_SYSTEM) {
+            continue;
+        }
+        tri_logf(sys, TR_LOG_WARN, NULL, late[i].path,
                  "did not stop in time: state %s, %u messages waiting, "
                  "handling %s",
-                 tri_state_name(tri_cell_life(cell)), tri_depth(cell),
-                 tri_running_name(cell));
+                 tri_state_name(late[i].state), late[i].depth,
+                 late[i].running != NULL ? late[i].running : "nothing known");
         // Relaxed: a statistic.
         atomic_fetch_add_explicit(&tri_layers_of(sys)->forced, 1,
                                   memory_order_relaxed);
+        signal_cell(sys, cell, late[i].ref.id, TRI_SIG_CLOSING);
     }
-    return true;
+    free(late);
 }
 
 static void collect_force(tr_system *sys)
 {
-    tri_visit(sys, force_one, sys);
-    signal_cell(sys, sys->user, sys->user_id,
-                TRI_SIG_FORCE | TRI_SIG_CLOSING);
+    name_the_late(sys);
+    signal_cell(sys, sys->user, sys->user_id, TRI_SIG_FORCE);
 }
 
 /* Stops a guardian and waits for its end. */
@@ -400,6 +419,7 @@ tr_err tr_system_close_report(tr_system *sys, tr_nanos timeout,
     tr_nanos start = world->ops->mono(world);
     tr_ref user = guardian_ref(sys, sys->user);
     user.id = sys->user_id;
+    uint64_t ended_before = tri_ended_count(sys);
 
     tri_poll_own(sys);
     tri_system_begin_end(sys);
@@ -411,6 +431,7 @@ tr_err tr_system_close_report(tr_system *sys, tr_nanos timeout,
     }
     tri_hooks_run(sys, start + span);
     clean = end_virtuals(sys, start + span) && clean;
+    tri_events_flush(sys, start + span);
     bool ended = end_guardian(sys, (tr_ref){guardian_ref(sys, sys->system).cell,
                                             sys->system_id},
                               TRI_SIG_STOP, start + span);
@@ -424,7 +445,8 @@ tr_err tr_system_close_report(tr_system *sys, tr_nanos timeout,
     if (report != NULL) {
         report->forced = forced;
         report->zombies = zombies;
-        report->stopped = (uint32_t)tri_ended_count(sys) - forced;
+        report->stopped = (uint32_t)(tri_ended_count(sys) - ended_before) -
+                          forced - GUARDIANS;
         report->dead_letters = layers->dead_count;
     }
     if (zombies > 0) {
@@ -446,6 +468,7 @@ tr_err tr_system_close(tr_system *sys, tr_nanos timeout)
 
 tr_err tr_system_run(tr_system *sys)
 {
+    tri_top_levels_close(sys);
     tri_world *world = sys->world;
     if (world->ops->wait_signal == NULL) {
         while (atomic_load_explicit(&sys->terminating,

@@ -24,10 +24,14 @@ static void lifecycle(tri_worker *worker, tri_cell *cell, tr_state state)
 static void unhandled(tri_worker *worker, tri_cell *cell, tr_msg *msg)
 {
     tr_system *sys = worker->sys;
+    const tr_type *type = msg->node.type;
+    if (cell == tri_layers_of(sys)->dead_letters) {  // X41: sent there
+        tri_dead(worker, tri_cell_ref(sys, cell), msg, TR_DEAD_NO_SUCH_ACTOR);
+        return;
+    }
     // Relaxed: a statistic.
     atomic_fetch_add_explicit(&tri_layers_of(sys)->unhandled, 1,
                               memory_order_relaxed);
-    const tr_type *type = msg->node.type;
     // The library's own notices may be ignored without a word.
     if (type->schema == tr_terminated_tr_type.schema ||
         type->schema == tr_timeout_tr_type.schema) {
@@ -108,6 +112,7 @@ static void ended(tri_worker *worker, tri_cell *cell)
         tri_system_begin_end(sys);
     }
     tri_hooks_leave(sys, tri_cell_ref(sys, cell));
+    tri_router_ended(sys, cell);
 }
 
 static void released(tri_worker *worker, tri_cell *cell)
