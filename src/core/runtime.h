@@ -337,7 +337,8 @@ void tri_worker_free(tri_worker *worker);
 tri_worker *tri_worker_pinned(tr_system *sys);
 void tri_worker_unpin(tr_system *sys, tri_worker *worker);
 void tri_monitor_main(void *sys);
-void tri_group_wake(tri_group *group);
+/* Wakes a sleeper; not while another searches, unless even so. */
+void tri_group_wake(tri_group *group, bool even_so);
 
 /* Puts a cell the caller owns where it will be run. */
 void tri_schedule(tri_worker *worker, tri_cell *cell);

@@ -289,10 +289,14 @@ bool tri_worker_wake(tri_worker *worker)
     return woken;
 }
 
-void tri_group_wake(tri_group *group)
+void tri_group_wake(tri_group *group, bool even_so)
 {
-    // Seq_cst: after shared_push; pairs with worker_sleep.
-    if (atomic_load_explicit(&group->sleeping, memory_order_seq_cst) == 0) {
+    // Seq_cst, both: after shared_push; pair with worker_sleep and search. A
+    // worker that is still searching looks at the queue once more before it
+    // sleeps, and wakes another if it leaves something behind.
+    if (atomic_load_explicit(&group->sleeping, memory_order_seq_cst) == 0 ||
+        (!even_so && atomic_load_explicit(&group->searching,
+                                          memory_order_seq_cst) != 0)) {
         return;
     }
     uint32_t count = atomic_load_explicit(&group->count, memory_order_acquire);
@@ -329,7 +333,7 @@ static void share_if_late(tri_worker *worker)
         atomic_load_explicit(&group->wake_pause, memory_order_relaxed);
     if (now - worker->backlog_since >= (tr_nanos)pause) {
         worker->backlog_since = 0;
-        tri_group_wake(group);
+        tri_group_wake(group, false);
     }
 }
 
@@ -365,7 +369,7 @@ static void overflow(tri_worker *worker, tri_cell *cell)
         first = cell;
     }
     shared_push(worker->group, first, cell, count + 1);
-    tri_group_wake(worker->group);
+    tri_group_wake(worker->group, false);
 }
 
 void tri_schedule(tri_worker *worker, tri_cell *cell)
@@ -399,7 +403,7 @@ void tri_schedule(tri_worker *worker, tri_cell *cell)
         return;
     }
     shared_push(group, cell, cell, 1);
-    tri_group_wake(group);
+    tri_group_wake(group, false);
     if (sys->driven_worker != NULL && group == sys->driven_worker->group) {
         tri_worker_wake(sys->driven_worker);
     }
@@ -502,8 +506,8 @@ static tri_cell *search(tri_worker *worker)
     tr_nanos start = tri_clock(worker);
     tri_cell *cell = NULL;
 
-    // Relaxed: hints for share_if_late.
-    atomic_fetch_add_explicit(&group->searching, 1, memory_order_relaxed);
+    // Seq_cst: see tri_group_wake.
+    atomic_fetch_add_explicit(&group->searching, 1, memory_order_seq_cst);
     for (uint32_t round = 0; cell == NULL; round++) {
         inbox_take(worker);
         if ((cell = bound_pop(worker)) != NULL ||
@@ -522,7 +526,11 @@ static tri_cell *search(tri_worker *worker)
             world->ops->pause(world);
         }
     }
-    atomic_fetch_sub_explicit(&group->searching, 1, memory_order_relaxed);
+    atomic_fetch_sub_explicit(&group->searching, 1, memory_order_seq_cst);
+    if (cell != NULL && atomic_load_explicit(&group->length,
+                                             memory_order_seq_cst) != 0) {
+        tri_group_wake(group, false);  // there is more than we can run
+    }
     return cell;
 }
 

@@ -345,7 +345,7 @@ static void look_at_group(tri_group *group, tr_nanos now, bool *busy)
         return;
     }
     if (stuck < count) {
-        tri_group_wake(group);
+        tri_group_wake(group, true);
         return;
     }
     if (count < TRI_GROUP_MAX && group->spares < SPARE_WORKERS_MAX) {

@@ -4,9 +4,10 @@
  * A group of two workers. One cell may be run by the first worker only and
  * comes through its inbox; two cells come through the shared queue; when all
  * have run, the workers are told to leave. Steps are named after
- * src/core/scheduler.c. What search adds, looking several times, is left out:
- * it could only hide a lost wake-up. So are timers, which end a sleep early,
- * and the rings, whose owner is awake.
+ * src/core/scheduler.c. Of search only what others see is here: while a
+ * worker searches nobody is woken, so it looks at the queue before it sleeps.
+ * Timers, which end a sleep early, and the rings, whose owner is awake, are
+ * left out.
  *
  * Shown: when nothing can move any more, every cell has run and both workers
  * have left. No cell waits for a worker that sleeps.
@@ -15,6 +16,8 @@
  * NO_ORDER_SLEEPING  the shared queue is read before `sleeping` is seen
  * NO_ORDER_INBOX     park_word is read before the cell in the inbox is seen
  * NO_ORDER_SHARED    `sleeping` is read before the cell in the queue is seen
+ * NO_ORDER_SEARCHING  the shared queue is read before the end of a search is
+ *                     seen
  * NO_ORDER_STOP      park_word is read before the order to leave is seen
  * NO_LAST_LOOK       a worker sleeps without looking again
  * KEEP_PARK_WORD     tri_worker_wake does not clear park_word, so a worker on
@@ -45,6 +48,11 @@
 #else
 #define ordered_shared(w) seen(w)
 #endif
+#ifdef NO_ORDER_SEARCHING
+#define ordered_searching(w)
+#else
+#define ordered_searching(w) seen(w)
+#endif
 #ifdef NO_ORDER_STOP
 #define ordered_stop(w)
 #else
@@ -55,6 +63,7 @@ word park_word[WORKERS];
 word inbox[WORKERS];   /* how many cells lie there */
 word length;           /* of the shared queue */
 word sleeping;
+word searching;
 word stopping;
 bool waiting[WORKERS]; /* in the kernel, on park_word */
 
@@ -86,11 +95,15 @@ inline tri_group_wake()
     if
     :: read(sleeping) ->
         if
-        :: read(park_word[0]) -> tri_worker_wake(0)
+        :: read(searching)
         :: else ->
             if
-            :: read(park_word[1]) -> tri_worker_wake(1)
-            :: else
+            :: read(park_word[0]) -> tri_worker_wake(0)
+            :: else ->
+                if
+                :: read(park_word[1]) -> tri_worker_wake(1)
+                :: else
+                fi
             fi
         fi
     :: else
@@ -219,10 +232,33 @@ awake:
     atomic { quiet(park_word[w]) -> park_word[w].value = 0 }
 }
 
+inline search()
+{
+    atomic {
+        quiet(searching) ->
+        put(searching, searching.value + 1);
+        seen(searching)
+    }
+    shared_pop();
+    atomic {
+        quiet(searching) ->
+        put(searching, searching.value - 1);
+        ordered_searching(searching)
+    }
+    if
+    :: found ->
+        if
+        :: read(length) -> tri_group_wake()
+        :: else
+        fi
+    :: else
+    fi
+}
+
 proctype worker(byte w)
 {
     byte bound;
-    bool found;
+    bool found, woke;
     if
     :: w == 1 -> done == CELLS  /* in a handler that does not return */
     :: true
@@ -233,6 +269,10 @@ next:                        /* tri_worker_next */
     if
     :: bound -> bound--; found = true
     :: else -> shared_pop()
+    fi;
+    if
+    :: !found -> search()
+    :: else
     fi;
     if
     :: found -> done++; goto next
@@ -257,6 +297,7 @@ end:
     :: land(inbox[0])
     :: land(length)
     :: land(sleeping)
+    :: land(searching)
     :: land(stopping)
     od
 }
