@@ -30,7 +30,7 @@ TEST = $(Q)ctest --test-dir build/$(1) -j 2 --output-on-failure \
 	--no-tests=ignore $(2)
 
 .PHONY: all help deps-% run demo test check style bench bench-peers sim fuzz \
-	coverage install uninstall format lint clean
+	coverage install uninstall format lint requirements clean
 
 all: build/release/build.ninja
 	$(call BUILD,release)
@@ -49,6 +49,7 @@ help:
 	@echo 'make uninstall    the same files away again'
 	@echo 'make format       clang-format over the sources'
 	@echo 'make lint         clang-tidy and the format, nothing is changed'
+	@echo 'make requirements docs/requirements.md from the tests'
 	@echo 'make clean        remove build/'
 
 deps-%:
@@ -93,13 +94,12 @@ style: deps-test build/dev/build.ninja
 	$(call BUILD,dev)
 	$(call TEST,dev,-L style)
 
+# Goes on where the last call ended; build/sim-state.json has the sums.
 sim: deps-test build/release/build.ninja
 	$(call BUILD,release)
-	$(Q)set -e; for program in build/release/tests/sim/*; do \
-		[ -x "$$program" ] || continue; \
-		echo "== $$program --seeds $(SEEDS)"; \
-		"$$program" --seeds $(SEEDS); \
-	done
+	$(Q)tools/sim_explore.py --seeds $(SEEDS) --jobs $(JOBS) \
+		--state build/sim-state.json --keep tests/sim/seeds.txt \
+		build/release/tests/sim/sim_*
 
 fuzz: deps-test build/fuzz/build.ninja
 	$(call BUILD,fuzz)
@@ -150,6 +150,10 @@ uninstall: build/release/build.ninja
 	$(Q)tools/uninstall.sh build/release '$(PREFIX)' '$(DESTDIR)'
 
 # ---- the look of the sources ----
+
+# Which test covers which requirement.
+requirements:
+	$(Q)tools/requirements.py
 
 SOURCES = $(shell git ls-files '*.c' '*.h')
 

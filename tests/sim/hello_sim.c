@@ -139,17 +139,22 @@ static int test_replays(uint64_t seed, int replays)
     return 0;
 }
 
-/* --seeds N: that many, as make sim gives it. */
+/* --seed N, --seeds N: the first, and how many, as make sim gives them. */
 int main(int argc, char **argv)
 {
-    uint64_t seeds = SEEDS;
+    uint64_t first = 1, seeds = SEEDS;
     uint64_t hash = 0;
 
-    if (argc == 3 && strcmp(argv[1], "--seeds") == 0) {
-        seeds = strtoull(argv[2], NULL, 10);
+    for (int i = 1; i + 1 < argc; i += 2) {
+        uint64_t value = strtoull(argv[i + 1], NULL, 10);
+        if (strcmp(argv[i], "--seed") == 0) {
+            first = value;
+        } else if (strcmp(argv[i], "--seeds") == 0) {
+            seeds = value;
+        }
     }
-    int failed = test_replays(1, REPLAYS);
-    for (uint64_t seed = 2; seed <= seeds; seed++) {
+    int failed = first == 1 ? test_replays(1, REPLAYS) : 0;
+    for (uint64_t seed = first; seed < first + seeds; seed++) {
         failed += test_replays(seed, 2);
         uint64_t other = run(seed).hash;
         if (other == hash) {
