@@ -63,7 +63,8 @@ tri_cell *tri_cell_new(tr_system *sys, tri_cache *cache, uint64_t id)
     atomic_store_explicit(&cell->signals, id << TRI_SIG_BITS,
                           memory_order_relaxed);
     atomic_store_explicit(&cell->sys_mail, 0, memory_order_relaxed);
-    atomic_store_explicit(&cell->id, id, memory_order_relaxed);
+    // Release: whoever finds another id here sees the end of the one before.
+    atomic_store_explicit(&cell->id, id, memory_order_release);
     // Release: opens the mailbox of the new actor after all of the above.
     atomic_store_explicit(&cell->mail, 0, memory_order_release);
     return cell;
@@ -74,7 +75,8 @@ void tri_cell_free(tri_cache *cache, tri_cell *cell)
     // Relaxed: both lanes are CLOSED; stale senders only compare.
     TRI_CHECK(atomic_load_explicit(&cell->mail, memory_order_relaxed) &
               TRI_MAIL_CLOSED);
-    atomic_store_explicit(&cell->id, 0, memory_order_relaxed);
+    // Release: as above; pairs with tr_join and tr_state_of.
+    atomic_store_explicit(&cell->id, 0, memory_order_release);
     atomic_store_explicit(&cell->signals, 0, memory_order_relaxed);
     tri_cache_free(cache, TRI_CLASS_CELL, cell);
 }
@@ -106,6 +108,7 @@ tri_ext *tri_ext_need(tri_worker *worker, tri_cell *cell)
     atomic_store_explicit(&made->edge_seq, (seq | 1) + 1,
                           memory_order_relaxed);
     atomic_store_explicit(&made->handles, 0, memory_order_relaxed);
+    atomic_store_explicit(&made->bounded, 0, memory_order_relaxed);
     atomic_store_explicit(&made->limit, 0, memory_order_relaxed);
     atomic_store_explicit(&made->soft_limit, 0, memory_order_relaxed);
     tri_lock_take(&made->blocked_lock);

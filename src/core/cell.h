@@ -326,8 +326,6 @@ struct tri_ext {
     tr_nanos group_start;
     tr_nanos backoff;
 
-    _Atomic(uint32_t) bounded;        // messages inside, where TRI_CELL_BOUNDED
-
     /* The wait-for edge of the turn that is parked on another actor. */
     _Atomic(uint64_t) edge_cell;
     _Atomic(uint64_t) edge_id;
@@ -342,6 +340,7 @@ struct tri_ext {
     tri_wait *blocked_last;
     uint32_t blocked_count;
     bool no_room;                     // under it: nobody may wait here
+    _Atomic(uint32_t) bounded;        // messages inside, where TRI_CELL_BOUNDED
     _Atomic(uint32_t) limit;          // copies of the props, for senders
     _Atomic(uint32_t) soft_limit;
     _Atomic(uint8_t) overflow;

@@ -269,8 +269,8 @@ static tr_err join_send(tri_worker *worker, tr_ref target, tri_join *join)
     if ((target.cell >> 48) != sys->tag || cell == NULL) {
         return cell == NULL ? TR_ENOENT : TR_EFOREIGN;
     }
-    // Relaxed: a glance; the target compares.
-    if (atomic_load_explicit(&cell->id, memory_order_relaxed) != target.id ||
+    // Acquire: one that is gone has done all it ever did; the target compares.
+    if (atomic_load_explicit(&cell->id, memory_order_acquire) != target.id ||
         !tri_push_system(worker, cell, &join->node)) {
         return TR_ENOENT;
     }

@@ -44,9 +44,9 @@ static void poke(tri_worker *worker, tri_cell *cell)
 
 bool tri_push_system(tri_worker *worker, tri_cell *cell, tri_node *node)
 {
-    // Relaxed: confirmed by the exchange.
+    // Acquire: a closed lane means that all of the actor's end is seen.
     uintptr_t seen =
-        atomic_load_explicit(&cell->sys_mail, memory_order_relaxed);
+        atomic_load_explicit(&cell->sys_mail, memory_order_acquire);
     do {
         if (seen & TRI_SYS_CLOSED) {
             return false;
@@ -55,7 +55,7 @@ bool tri_push_system(tri_worker *worker, tri_cell *cell, tri_node *node)
         // Seq_cst: before poke reads mail; also publishes the node.
     } while (!atomic_compare_exchange_weak_explicit(
         &cell->sys_mail, &seen, (uintptr_t)node | (seen & TRI_SYS_SIGNAL),
-        memory_order_seq_cst, memory_order_relaxed));
+        memory_order_seq_cst, memory_order_acquire));
     poke(worker, cell);
     return true;
 }

@@ -427,12 +427,13 @@ static inline void call_handler(tr_ctx *ctx, tr_msg *msg, tr_handler_fn fn,
         tri_life_fail(ctx, err);
         return;
     }
-    if (TRI_FAULTS && (msg->node.flags & TRI_MSG_BLOBS) &&
-        !(ctx->flags & TRI_CTX_MSG_GONE)) {
+    // The flags of the turn first: a message that has gone is another's now.
+    if (TRI_FAULTS && !(ctx->flags & TRI_CTX_MSG_GONE) &&
+        (msg->node.flags & TRI_MSG_BLOBS)) {
         tri_state_check(ctx, msg);
     }
-    if (TRI_LIKELY(((msg->node.flags & (TRI_MSG_ASK | TRI_MSG_TIMER)) |
-                    ctx->flags) == 0 &&
+    if (TRI_LIKELY(ctx->flags == 0 &&
+                   (msg->node.flags & (TRI_MSG_ASK | TRI_MSG_TIMER)) == 0 &&
                    ctx->fail_text == NULL && ctx->cancel == TR_OK)) {
         ctx->in_turn = false;
         ctx->msg = NULL;
