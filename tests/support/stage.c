@@ -265,6 +265,9 @@ void stage_expect_notes(stage *it, const int64_t *values, size_t count)
 
 uint32_t stage_dead(stage *it, tr_dead_reason reason)
 {
+    if (it->sim != NULL) {
+        stage_settle(it);  // events take their way, too
+    }
     return atomic_load(&it->dead[reason]);
 }
 
