@@ -8,6 +8,8 @@
  *
  * In every other run nothing takes time and every question has an hour. Then
  * none may time out: a question that does was stuck.
+ *
+ * Covers BU6, T8 and TE3.
  */
 #include <inttypes.h>
 

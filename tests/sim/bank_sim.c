@@ -6,6 +6,8 @@
  * its way always add up. Accounts fail and are restarted, handlers are slow,
  * nodes are killed and come back with new accounts. Twenty transfers are begun
  * in each second and bank.
+ *
+ * Covers TE3, TE4 and TE5.
  */
 #include <inttypes.h>
 

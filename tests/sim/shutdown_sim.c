@@ -8,6 +8,8 @@
  * were under way have ended; nothing runs afterwards.
  *
  * Systems are opened by the workload, several one after the other.
+ *
+ * Covers SH9, SP23 and TE9.
  */
 #include <inttypes.h>
 

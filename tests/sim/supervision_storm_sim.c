@@ -7,6 +7,8 @@
  * At all times every actor goes only from a state to one that may follow it.
  * When the storm is over, nobody hangs between two states: an actor is either
  * gone or at work, and what came alive and what ended add up.
+ *
+ * Covers L2, SV15, TE10 and X24.
  */
 #include <inttypes.h>
 #include <string.h>

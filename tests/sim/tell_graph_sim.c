@@ -4,7 +4,8 @@
  * Every actor slows its senders down from two waiting messages on, so most of
  * them are parked in tr_tell most of the time, in circles, too. Whatever the
  * order: each message arrives, and those of one sender to one receiver arrive
- * in the order in which they were sent.
+ * in the order in which they were sent. Nobody works on two
+ * messages at once. Covers C9, C10, TE2, TE3.
  */
 #include <inttypes.h>
 
@@ -31,12 +32,14 @@ typedef struct graph {
     uint64_t next[ACTORS + 1][ACTORS];  // per pair: what was sent
     uint64_t seen[ACTORS + 1][ACTORS];  // ... and what has arrived
     uint64_t sent, arrived;
-    bool mixed_up;
+    bool mixed_up;  // out of order
+    bool two_at_once;
 } graph;
 
 typedef struct Node {
     graph *graph;
     uint32_t index;
+    bool busy;
 } Node;
 
 static void send_hop(tr_from from, graph *g, uint32_t me, uint32_t left)
@@ -53,6 +56,7 @@ static tr_err on_hop(tr_ctx *ctx, Node *self, const Hop *m)
     graph *g = self->graph;
 
     g->arrived++;
+    g->two_at_once = g->two_at_once || self->busy;
     if (m->number != ++g->seen[m->from][self->index]) {
         g->mixed_up = true;
     }
@@ -61,8 +65,10 @@ static tr_err on_hop(tr_ctx *ctx, Node *self, const Hop *m)
     }
     uint64_t out = tr_sim_random(g->sim, FAN_OUT + 1);
     for (uint64_t i = 0; i < out && g->sent < MESSAGES_MAX; i++) {
+        self->busy = true;
         send_hop(ctx, g, self->index, m->left - 1);
     }
+    self->busy = false;
     return TR_OK;
 }
 
@@ -102,7 +108,10 @@ static tr_err in_order(tr_sim *sim, void *user)
 {
     const graph *g = user;
 
-    return g->mixed_up ? tr_sim_fail(sim, "a message overtook another") : TR_OK;
+    if (g->mixed_up) {
+        return tr_sim_fail(sim, "a message overtook another");
+    }
+    return g->two_at_once ? tr_sim_fail(sim, "two messages at once") : TR_OK;
 }
 
 static tr_err all_arrived(tr_sim *sim, void *user)

@@ -5,6 +5,8 @@
  * exact moment. Single timers, repeated ones, sleeps, time-outs of questions
  * and of silence, and cancelled timers, which never fire. Spans reach from
  * a microsecond to weeks, over all levels of the wheel.
+ *
+ * Covers BU13 and TE2.
  */
 #include <inttypes.h>
 

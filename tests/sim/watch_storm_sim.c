@@ -6,6 +6,8 @@
  * start anew. Whatever the order, each watch ends in exactly one of three
  * ways: one tr_terminated, an unwatch, or the end of the watcher's
  * incarnation. A tr_terminated that nobody waits for is a failure of the run.
+ *
+ * Covers DW7, DW8, DW10, DW11, DW16 and DW22.
  */
 #include <inttypes.h>
 

@@ -1,0 +1,116 @@
+#!/usr/bin/env python3
+"""requirements.py - which test covers which requirement.
+
+Reads docs/requirements.ids and the names of all tests, and writes the table
+docs/requirements.md. A test covers the ids that are words of its name, as in
+test_L14_a_failing_start or test_DW7_DW8_twice_is_once; a scenario or script
+covers those that its first comment names after `Covers`, up to the full stop.
+
+Usage: requirements.py [--check] [root]. With --check nothing is written, and
+the end is 1 if the table is not current. Ids that tests name and the list
+does not know are reported in both cases.
+"""
+import collections
+import pathlib
+import re
+import sys
+
+GROUP = re.compile(r"^## (\w+) (.+)$")
+LINE = re.compile(r"^([A-Z]+\d+) (.+)$")
+TEST = re.compile(r"^static void (test_\w+)\(void \*\*", re.M)
+ID = re.compile(r"[A-Z]+\d+")
+COVERS = re.compile(r"\bCovers\s+((?:[A-Z]+\d+|and|,|\s|\*|#)+)\.")
+SUFFIX = re.compile(r"_(test|sim|stress|fuzz)$")
+
+HEAD = """# Requirements and their tests
+
+Made by `make requirements` from docs/requirements.ids and the names of the
+tests; not edited by hand. An X in brackets is the resolution that decides
+where requirements disagree, and its tests are those to look at.
+
+"""
+
+
+def read_ids(path):
+    """[(group, title, [(id, text)])] in the order of the file."""
+    groups = []
+    for line in path.read_text().splitlines():
+        group, entry = GROUP.match(line), LINE.match(line)
+        if group:
+            groups.append((group.group(1), group.group(2), []))
+        elif entry:
+            groups[-1][2].append(entry.groups())
+    return groups
+
+
+def test_name(root, path):
+    """tests/unit/core/watch_test.c -> unit.core.watch, as CTest has it."""
+    parts = path.relative_to(root / "tests").with_suffix("").parts
+    return ".".join(parts[:-1] + (SUFFIX.sub("", parts[-1]),))
+
+
+def find_tests(root):
+    """id -> names of the tests, and where an id was named."""
+    covered = collections.defaultdict(set)
+    for path in sorted((root / "tests").rglob("*")):
+        if path.suffix not in (".c", ".sh") or not path.is_file():
+            continue
+        text = path.read_text(errors="replace")
+        for name in TEST.findall(text):
+            for word in name.split("_")[1:]:
+                if ID.fullmatch(word):
+                    covered[word].add(name)
+        for words in COVERS.findall(text[:4000]):
+            for word in ID.findall(words):
+                covered[word].add(test_name(root, path))
+    return covered
+
+
+def cell(names):
+    return "<br>".join(f"`{name}`" for name in sorted(names))
+
+
+def table(groups, covered):
+    out, summary, opened = [], [], []
+    for group, title, entries in groups:
+        done = sum(1 for name, _ in entries if covered.get(name))
+        summary.append(f"| {group} | {title} | {len(entries)} | {done} |")
+        opened += [name for name, _ in entries if not covered.get(name)]
+        out.append(f"\n## {group}: {title}\n\n| id | what | tests |\n"
+                   "|---|---|---|")
+        for name, text in entries:
+            tests = covered.get(name)
+            out.append(f"| {name} | {text} | "
+                       f"{cell(tests) if tests else '**open**'} |")
+    total = sum(len(entries) for _, _, entries in groups)
+    summary.append(f"| **all** | | {total} | {total - len(opened)} |")
+    return (HEAD + "| group | about | ids | with a test |\n|---|---|---|---|\n"
+            + "\n".join(summary) + "\n" + "\n".join(out) + "\n", opened)
+
+
+def main():
+    args = [a for a in sys.argv[1:] if a != "--check"]
+    check = "--check" in sys.argv[1:]
+    root = pathlib.Path(args[0] if args
+                        else pathlib.Path(__file__).resolve().parent.parent)
+    groups = read_ids(root / "docs/requirements.ids")
+    known = {name for _, _, entries in groups for name, _ in entries}
+    covered = find_tests(root)
+    for word in sorted(set(covered) - known):
+        print(f"requirements: {word} is unknown: "
+              + ", ".join(sorted(covered[word])))
+    text, opened = table(groups, covered)
+    path = root / "docs/requirements.md"
+    if check:
+        current = path.exists() and path.read_text() == text
+        if not current:
+            print("requirements: docs/requirements.md is old: "
+                  "make requirements")
+        return 0 if current else 1
+    path.write_text(text)
+    print(f"requirements: {len(known)} ids, {len(opened)} open")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
