@@ -144,7 +144,7 @@ TR_API void tr_tell_urgent(tr_from from, tr_ref to, uint8_t priority,
  * text in *out lives until the handler returns; an outside caller owns it
  * (tr_drop). timeout 0 = the system's default, 30 s. On error *out is zero.
  * Errors: what the handler refused or failed with; TR_ETIMEDOUT, TR_ENOREPLY,
- * TR_ENOENT, TR_EUNHANDLED, TR_EDEADLOCK, TR_EUNREACHABLE; ended.
+ * TR_ENOENT, TR_EGONE, TR_EUNHANDLED, TR_EDEADLOCK, TR_EUNREACHABLE; ended.
  */
 TR_API TR_NODISCARD tr_err tr_ask(tr_from from, tr_ref to, void *out,
                                   tr_nanos timeout, const tr_type *type,

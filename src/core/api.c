@@ -340,7 +340,7 @@ const char *tr_name(tr_ctx *ctx)
 
 uint32_t tr_incarnation(tr_ctx *ctx)
 {
-    return ctx->cell->incarnation;
+    return tri_cell_incarnation(ctx->cell);
 }
 
 bool tr_stopping(tr_ctx *ctx)

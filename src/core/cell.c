@@ -31,10 +31,10 @@ void tri_cell_reset(tri_cell *cell)
     cell->sibling_next = NULL;
     cell->sibling_prev = NULL;
     cell->notice = (tri_node){.kind = TRI_NODE_FAILURE};
-    cell->incarnation = 0;  // 1 when it first starts
     // Relaxed, all: the ref is not known to anybody yet; stale senders may
     // read them and are told apart by the id.
     atomic_store_explicit(&cell->parent, NULL, memory_order_relaxed);
+    atomic_store_explicit(&cell->lives, 0, memory_order_relaxed);
     atomic_store_explicit(&cell->queued, 0, memory_order_relaxed);
     atomic_store_explicit(&cell->handled, 0, memory_order_relaxed);
     atomic_store_explicit(&cell->life, TR_STATE_CREATED, memory_order_relaxed);

@@ -126,7 +126,7 @@ struct tri_cell {
     tri_cell *sibling_next, *sibling_prev;
     struct tri_props *props;
     tri_node notice;  // tells the parent of a failure
-    uint32_t incarnation;
+    _Atomic(uint32_t) lives;  // starts so far: tri_cell_incarnation
     _Atomic(uint32_t) history;  // last eight states, 4 bits each
 };
 
@@ -427,6 +427,13 @@ static inline tri_cell *tri_cell_parent(tri_cell *cell)
 {
     // Relaxed: set at birth; a new one is only taken under its lock.
     return atomic_load_explicit(&cell->parent, memory_order_relaxed);
+}
+
+/* 0 before the first start; the owner counts, others look. */
+static inline uint32_t tri_cell_incarnation(tri_cell *cell)
+{
+    // Relaxed: a number for people.
+    return atomic_load_explicit(&cell->lives, memory_order_relaxed);
 }
 
 static inline tr_state tri_cell_life(tri_cell *cell)

@@ -145,7 +145,7 @@ static void fill_result(tri_cell *cell, tri_join *join, tr_reason reason)
     }
     // K21: there is none when it never started.
     if (!(reason == TR_FAILED && join->phase == TR_IN_START &&
-          cell->incarnation <= 1)) {
+          tri_cell_incarnation(cell) <= 1)) {
         copy_state(cell, join);
     }
 }

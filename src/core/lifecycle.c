@@ -235,10 +235,11 @@ static tri_step start(tr_ctx *ctx)
     tri_cell *cell = ctx->cell;
     tri_worker *worker = ctx->worker;
     const tr_actor_def *def = def_of(cell);
-    bool again = cell->incarnation > 0;
+    bool again = tri_cell_incarnation(cell) > 0;
 
     tri_life_set(worker, cell, TR_STATE_STARTING);
-    cell->incarnation++;
+    // Relaxed: only the owner writes.
+    atomic_fetch_add_explicit(&cell->lives, 1, memory_order_relaxed);
     cell->stage = 0;
     ctx->phase = TR_IN_START;
     tr_err err = state_init(worker, cell);
@@ -388,10 +389,18 @@ static tr_nanos stop_timeout(tr_system *sys, tri_cell *cell)
                : TRI_STOP_TIMEOUT;
 }
 
+static void disarm_deadline(tr_system *sys, tri_cell *cell)
+{
+    if (cell->timer.due != 0) {  // else it was never armed
+        tri_disarm(sys, cell->wheel, &cell->timer);
+        cell->timer.due = 0;
+    }
+}
+
 static void arm_deadline(tr_ctx *ctx, tr_nanos span)
 {
     tri_cell *cell = ctx->cell;
-    tri_disarm(ctx->sys, cell->wheel, &cell->timer);
+    disarm_deadline(ctx->sys, cell);
     cell->wheel = (uint16_t)ctx->worker->index;
     tri_arm(ctx->worker, &cell->timer, tri_clock(ctx->worker) + span,
             TRI_TIMER_CELL);
@@ -443,6 +452,14 @@ static void queue_append(tri_cell *cell, tri_node *list)
     *end = list;
 }
 
+/* The stop deadline runs as soon as there is something to wait for. */
+static void arm_stop(tr_ctx *ctx)
+{
+    if (ctx->cell->timer.due == 0) {
+        arm_deadline(ctx, stop_timeout(ctx->sys, ctx->cell));
+    }
+}
+
 static void begin_stop(tr_ctx *ctx, tr_reason reason)
 {
     tri_cell *cell = ctx->cell;
@@ -471,7 +488,10 @@ static void begin_stop(tr_ctx *ctx, tr_reason reason)
     tri_life_set(ctx->worker, cell, TR_STATE_STOPPING);
     queue_append(cell, tri_close_user(cell));
     tri_room(ctx->worker, cell);
-    arm_deadline(ctx, stop_timeout(ctx->sys, cell));
+    disarm_deadline(ctx->sys, cell);  // of a restart
+    if (cell->slow & TRI_SLOW_PARKED) {
+        arm_stop(ctx);
+    }
     if (kill) {
         tri_cut_waits(ctx->worker, cell,
                       TRI_CUT_MESSAGES | TRI_CUT_RUN | TRI_CUT_HOOKS,
@@ -513,7 +533,8 @@ static void deadline(tr_ctx *ctx)
 {
     tri_cell *cell = ctx->cell;
     tr_state life = tri_cell_life(cell);
-    if (tri_timer_due(&cell->timer) > tri_clock(ctx->worker)) {
+    if (cell->timer.due == 0 ||
+        tri_timer_due(&cell->timer) > tri_clock(ctx->worker)) {
         return;  // a signal of an earlier arming
     }
     if (life == TR_STATE_RESTARTING && cell->stage == STAGE_DELAY) {
@@ -612,7 +633,9 @@ void tri_life_signals(tr_ctx *ctx, uint32_t signals)
     if (signals & TRI_SIG_KILL) {
         begin_stop(ctx, TR_KILLED);
     } else if (signals & TRI_SIG_STOP) {
-        begin_stop(ctx, TR_STOPPED);
+        // A failed one ends by its failure, whoever is quicker to end it.
+        begin_stop(ctx, tri_cell_life(cell) == TR_STATE_FAILED ? TR_FAILED
+                                                               : TR_STOPPED);
     } else if ((signals & TRI_SIG_IDLE) && !is_busy(cell)) {
         begin_stop(ctx, TR_IDLE);
     }
@@ -883,7 +906,7 @@ static tri_step finish(tr_ctx *ctx)
     tr_system *sys = ctx->sys;
     tr_reason reason = (tr_reason)cell->reason;
 
-    tri_disarm(sys, cell->wheel, &cell->timer);
+    disarm_deadline(sys, cell);
     tri_life_set(worker, cell, TR_STATE_STOPPED);
     tri_joins_prepare(worker, cell, reason);
     release(ctx, reason == TR_KILLED ? TR_EKILLED : TR_ESTOPPED);
@@ -928,9 +951,12 @@ static void post_stop(tr_ctx *ctx, tr_reason reason)
 {
     tri_cell *cell = ctx->cell;
     const tr_actor_def *def = def_of(cell);
-    if (def->post_stop == NULL || cell->incarnation == 0 ||
+    if (def->post_stop == NULL || tri_cell_incarnation(cell) == 0 ||
         (state_size(def) > 0 && cell->state == NULL)) {
         return;
+    }
+    if (tri_cell_life(cell) == TR_STATE_STOPPING) {
+        arm_stop(ctx);
     }
     hook_begin(ctx, TR_IN_STOP);
     tr_err err = def->post_stop(ctx, cell->state, reason);
@@ -945,7 +971,7 @@ static void post_stop(tr_ctx *ctx, tr_reason reason)
 static bool failed_to_start(tri_cell *cell)
 {
     tri_ext *ext = tri_ext_of(cell);
-    return cell->reason == TR_FAILED && cell->incarnation == 1 &&
+    return cell->reason == TR_FAILED && tri_cell_incarnation(cell) == 1 &&
            ext != NULL && ext->failure.phase == TR_IN_START;
 }
 
@@ -971,8 +997,11 @@ static tri_step stop_step(tr_ctx *ctx)
             return TRI_STEP_WAIT;
         }
         cell->stage = STAGE_FAMILY | silent;
-        if (!hard && !silent && cell->incarnation > 0 &&
+        if (!hard && !silent && tri_cell_incarnation(cell) > 0 &&
             !failed_to_start(cell)) {
+            if (def->pre_stop != NULL) {
+                arm_stop(ctx);
+            }
             tr_err err = run_hook(ctx, TR_IN_STOP, def->pre_stop);
             if (err != TR_OK) {
                 hook_failed(ctx, err);
@@ -988,6 +1017,7 @@ static tri_step stop_step(tr_ctx *ctx)
         return TRI_STEP_AGAIN;
     case STAGE_CHILDREN:
         if (live_children(cell) > 0) {
+            arm_stop(ctx);
             return TRI_STEP_WAIT;
         }
         cell->stage = STAGE_RELEASE;
@@ -1068,7 +1098,7 @@ static tri_step restart_step(tr_ctx *ctx)
     case STAGE_DELAY:
         return TRI_STEP_WAIT;
     default:
-        tri_disarm(ctx->sys, cell->wheel, &cell->timer);
+        disarm_deadline(ctx->sys, cell);
         close_family(cell, false);
         if (keep) {  // whose failure was escalated to us begins anew as well
             signal_children(ctx, TRI_SIG_RESTART | TRI_SIG_RESUME);

@@ -183,6 +183,8 @@ struct tri_group {
     char name[32];
     uint8_t index;
     uint32_t spares;              // workers the monitor has added
+    tri_lock start_lock;
+    _Atomic(bool) started;        // its threads run; on first use
     tr_dispatch_kind kind;
     _Atomic(uint32_t) count;      // workers; grows when all are stuck
     tri_worker *_Atomic workers[TRI_GROUP_MAX];

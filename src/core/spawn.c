@@ -229,14 +229,13 @@ void tri_children_give_up(tr_ctx *ctx)
     if (cell == root || root_ext == NULL) {
         return;
     }
+    // From above to below, as whoever walks the tree takes them.
+    tri_lock_take(&root_ext->lock);
     tri_lock_take(&ext->lock);
     tri_cell *child = ext->first_child;
     while (child != NULL) {
         tri_cell *next = child->sibling_next;
         tri_children_unlink(ext, child);
-        // The root waits for it, as long as the close allows. Locks in the
-        // order of the tree from below; only the root's is taken inside.
-        tri_lock_take(&root_ext->lock);
         child->sibling_prev = root_ext->last_child;
         if (root_ext->last_child != NULL) {
             root_ext->last_child->sibling_next = child;
@@ -250,10 +249,10 @@ void tri_children_give_up(tr_ctx *ctx)
         atomic_store_explicit(&child->parent, root, memory_order_relaxed);
         atomic_fetch_sub_explicit(&ext->live_children, 1,
                                   memory_order_relaxed);
-        tri_lock_drop(&root_ext->lock);
         child = next;
     }
     tri_lock_drop(&ext->lock);
+    tri_lock_drop(&root_ext->lock);
 }
 
 void tri_live_less(tr_system *sys)
@@ -283,6 +282,7 @@ static tr_err choose_group(tr_system *sys, tri_cell *cell,
     if (group == NULL) {
         return TR_ENOENT;
     }
+    TR_TRY(tri_workers_start(sys, group));  // those that nobody used yet
     *flags |= (uint32_t)group->index << TRI_CELL_GROUP_SHIFT;
     if (group->kind == TR_DISPATCH_PINNED) {
         tri_worker *worker = tri_worker_pinned(sys);

@@ -102,7 +102,7 @@ void tri_failure_show(tr_system *sys, tri_cell *cell, tri_failure_view *view)
 
     tri_path_write(sys, cell, view->path, sizeof(view->path));
     view->failure = (tr_failure){
-        .child = tri_cell_ref(sys, cell), .incarnation = cell->incarnation,
+        .child = tri_cell_ref(sys, cell), .incarnation = tri_cell_incarnation(cell),
         .err = f->err, .phase = f->phase, .text = f->text, .site = f->site,
         .path = view->path};
     if (f->msg != NULL && f->msg->node.type != NULL) {
@@ -238,7 +238,7 @@ static tr_directive decide(tr_ctx *parent, tri_cell *child,
     }
     // L14: one that never started is not tried again by itself.
     if (ext != NULL && ext->failure.phase == TR_IN_START &&
-        child->incarnation == 1) {
+        tri_cell_incarnation(child) == 1) {
         return TR_STOP;
     }
     return policy->on_failure;

@@ -201,16 +201,26 @@ tri_group *tri_group_find(tr_system *sys, const char *name)
 tr_err tri_workers_start(tr_system *sys, tri_group *group)
 {
     (void)sys;
+    // Acquire: pairs with the store below.
+    if (group->kind == TR_DISPATCH_PINNED ||
+        atomic_load_explicit(&group->started, memory_order_acquire)) {
+        return TR_OK;
+    }
+    tr_err err = TR_OK;
+    tri_lock_take(&group->start_lock);
     // Acquire: pairs with tri_worker_new.
     uint32_t count = atomic_load_explicit(&group->count, memory_order_acquire);
-    for (uint32_t i = 0; i < count; i++) {
+    for (uint32_t i = 0; i < count && err == TR_OK; i++) {
         tri_worker *worker =
             atomic_load_explicit(&group->workers[i], memory_order_acquire);
         if (worker->thread_handle == NULL) {
-            TR_TRY(start(worker));
+            err = start(worker);
         }
     }
-    return TR_OK;
+    // Release: the threads are there.
+    atomic_store_explicit(&group->started, err == TR_OK, memory_order_release);
+    tri_lock_drop(&group->start_lock);
+    return err;
 }
 
 void tri_worker_unpin(tr_system *sys, tri_worker *worker)
@@ -332,7 +342,8 @@ static void look_at_group(tri_group *group, tr_nanos now, bool *busy)
     for (uint32_t i = 0; i < count; i++) {
         tri_worker *worker =
             atomic_load_explicit(&group->workers[i], memory_order_acquire);
-        if (worker->thread_handle == NULL) {
+        // Acquire: pairs with tri_workers_start.
+        if (!atomic_load_explicit(&group->started, memory_order_acquire)) {
             continue;
         }
         if (look_at(worker, now, busy)) {

@@ -96,7 +96,7 @@ static void fill_info(tr_system *sys, tri_cell *cell, tr_actor_info *out)
         atomic_load_explicit(&cell->handled, memory_order_relaxed);
     const tri_behaviour *behaviour = tri_cell_behaviour(cell);
     out->kind = behaviour != NULL ? behaviour->def->name : "?";
-    out->restarts = cell->incarnation > 0 ? cell->incarnation - 1 : 0;
+    out->restarts = tri_cell_incarnation(cell) > 0 ? tri_cell_incarnation(cell) - 1 : 0;
     fill_running(cell, out);
     tri_path_write(sys, cell, out->path, sizeof(out->path));
     // Relaxed: a look from outside.
