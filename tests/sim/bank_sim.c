@@ -7,7 +7,7 @@
  * nodes are killed and come back with new accounts. Twenty transfers are begun
  * in each second and bank.
  *
- * Covers TE3, TE4 and TE5.
+ * Covers TE3 and TE4.
  */
 #include <inttypes.h>
 

@@ -3,7 +3,7 @@
  *
  * A greeter that sleeps for an hour before it answers, a heart that beats
  * every minute, and several askers at once: every replay of a seed must give
- * the same trace.
+ * the same trace. Covers TE5.
  */
 #include <inttypes.h>
 #include <stdio.h>

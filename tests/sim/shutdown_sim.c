@@ -9,7 +9,7 @@
  *
  * Systems are opened by the workload, several one after the other.
  *
- * Covers SH9, SP23 and TE9.
+ * Covers SH9 and SP23.
  */
 #include <inttypes.h>
 

@@ -8,7 +8,7 @@
  * When the storm is over, nobody hangs between two states: an actor is either
  * gone or at work, and what came alive and what ended add up.
  *
- * Covers L2, SV15, TE10 and X24.
+ * Covers L2, SV15 and X24.
  */
 #include <inttypes.h>
 #include <string.h>

@@ -5,7 +5,7 @@
  * them are parked in tr_tell most of the time, in circles, too. Whatever the
  * order: each message arrives, and those of one sender to one receiver arrive
  * in the order in which they were sent. Nobody works on two
- * messages at once. Covers C9, C10, TE2, TE3.
+ * messages at once. Covers C9, C10 and TE3.
  */
 #include <inttypes.h>
 

@@ -6,7 +6,7 @@
  * and of silence, and cancelled timers, which never fire. Spans reach from
  * a microsecond to weeks, over all levels of the wheel.
  *
- * Covers BU13 and TE2.
+ * Covers BU13.
  */
 #include <inttypes.h>
 
