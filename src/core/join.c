@@ -37,6 +37,8 @@ static void send_back(tri_worker *worker, tri_join *join)
     }
 }
 
+static void fill_result(tri_cell *cell, tri_join *join, tr_reason reason);
+
 static void answer_arrived(tri_worker *worker, tri_cell *cell, tri_join *join)
 {
     tri_ext *ext = tri_ext_of(cell);
@@ -81,13 +83,21 @@ void tri_join_arrived(tri_worker *worker, tri_cell *cell, tri_join *join)
         return;
     }
     tri_ext *ext = tri_ext_need(worker, cell);
-    if (ext == NULL || life == TR_STATE_TERMINATED) {
-        join->missing = ext == NULL;
-        join->err = ext == NULL ? TR_ENOMEM : TR_ENOENT;
-        if (life == TR_STATE_TERMINATED) {
-            join->reason = (tr_reason)cell->reason;
-            join->err = TR_OK;
+    if (life == TR_STATE_TERMINATED) {
+        // The last moment: its results are ready, its state is gone.
+        if (cell->props != NULL && cell->props->joinable) {
+            join->missing = true;  // but kept: take_kept
+            join->err = TR_ENOENT;
+        } else {
+            join->wants_state = false;
+            fill_result(cell, join, (tr_reason)cell->reason);
         }
+        send_back(worker, join);
+        return;
+    }
+    if (ext == NULL) {
+        join->missing = true;
+        join->err = TR_ENOMEM;
         send_back(worker, join);
         return;
     }

@@ -633,9 +633,7 @@ void tri_life_signals(tr_ctx *ctx, uint32_t signals)
     if (signals & TRI_SIG_KILL) {
         begin_stop(ctx, TR_KILLED);
     } else if (signals & TRI_SIG_STOP) {
-        // A failed one ends by its failure, whoever is quicker to end it.
-        begin_stop(ctx, tri_cell_life(cell) == TR_STATE_FAILED ? TR_FAILED
-                                                               : TR_STOPPED);
+        begin_stop(ctx, TR_STOPPED);
     } else if ((signals & TRI_SIG_IDLE) && !is_busy(cell)) {
         begin_stop(ctx, TR_IDLE);
     }

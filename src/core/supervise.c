@@ -292,22 +292,23 @@ static void siblings_too(tr_ctx *parent, tri_cell *child, tr_scope scope,
 }
 
 /* The parent takes the failure as its own (SV18). */
-static void escalate(tr_ctx *parent, tri_cell *child)
+static void escalate(tr_ctx *parent, tri_cell *child, tr_directive for_child)
 {
-    tri_ext *ext = tri_ext_of(child);
     tri_failure_view view;
     tri_failure_show(parent->sys, child, &view);
-    parent->fail_text = NULL;
+    tr_err err = view.failure.err;
     char text[TRI_SHOWN_MAX + TRI_PATH_MAX + 64];
     snprintf(text, sizeof(text), "child %s failed: %s", view.path,
-             ext != NULL && ext->failure.text != NULL
-                 ? ext->failure.text
-                 : tr_strerror(view.failure.err));
+             view.failure.text != NULL ? view.failure.text
+                                       : tr_strerror(err));
     parent->fail_text = strdup(text);
     parent->fail_site = view.failure.site;
     parent->phase = TR_IN_HANDLER;
     parent->msg = NULL;
-    tri_life_fail(parent, view.failure.err);
+    // The child first: what becomes of us must not be quicker. From here on
+    // it is not ours to look at.
+    send_decision(parent->worker, child, for_child);
+    tri_life_fail(parent, err);
 }
 
 void tri_supervise(tr_ctx *parent, tri_cell *child)
@@ -338,12 +339,14 @@ void tri_supervise(tr_ctx *parent, tri_cell *child)
             life = TR_STATE_STARTING;
         }
         bool can = life == TR_STATE_RUNNING || life == TR_STATE_STARTING;
-        if (can) {
-            escalate(parent, child);
-        }
         // X20: beyond the limit the child is stopped as well. Otherwise it
         // shares what becomes of its parent.
-        send_decision(worker, child, limit || !can ? TR_STOP : TR_ESCALATE);
+        tr_directive for_child = limit || !can ? TR_STOP : TR_ESCALATE;
+        if (can) {
+            escalate(parent, child, for_child);
+        } else {
+            send_decision(worker, child, for_child);
+        }
         return;
     }
     siblings_too(parent, child, policy->scope, directive);
