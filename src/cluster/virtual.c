@@ -72,7 +72,7 @@ static tr_err take_group(tr_system *sys, const char *name, uint32_t *bits)
         return TR_EINVAL;
     }
     *bits = (uint32_t)group->index << TRI_CELL_GROUP_SHIFT;
-    return TR_OK;
+    return tri_workers_start(sys, group);  // those that nobody used yet
 }
 
 static tr_err kind_new(tri_actor_from *who, const tr_actor_def *def,
