@@ -149,6 +149,10 @@ enum { TR_EACH_MAX = 64 };
 #define TR_EACH_64(m, c, x, ...) m(c, 63, x) TR_EACH_63(m, c, __VA_ARGS__)
 #define TR_EACH_65(m, c, x, ...) m(c, 64, x) TR_EACH_64(m, c, __VA_ARGS__)
 
+/* sizeof(void) is 1 in GNU C: such a state is none. */
+#define TR_STATE_SIZE(S)                                                       \
+    (__builtin_types_compatible_p(S, void) ? 0 : __extension__ sizeof(S))
+
 /*
  * What TR_ACTOR makes. Each entry of its list is (word, T, fn, flags), where
  * the word picks a macro of the three walks below: a typed thunk, a row of
@@ -162,7 +166,7 @@ enum { TR_EACH_MAX = 64 };
         TR_EACH(TR_ROW, (A, S), __VA_ARGS__) {NULL, NULL, 0}};                 \
     linkage const tr_actor_def A = {                                           \
         .size = sizeof(tr_actor_def), .name = #A, .state = &S##_tr_type,       \
-        .state_size = __extension__ sizeof(S), .handlers = A##_tr_handlers,    \
+        .state_size = TR_STATE_SIZE(S), .handlers = A##_tr_handlers,           \
         .handler_count = sizeof(A##_tr_handlers) / sizeof(tr_handler) - 1,     \
         TR_EACH(TR_HOOKED, (A, S), __VA_ARGS__)}
 

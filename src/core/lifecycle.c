@@ -184,15 +184,9 @@ void tri_state_abandon(tri_worker *worker, tri_cell *cell)
     state_free(worker, cell);
 }
 
-/* sizeof(void) is 1 in GNU C: such a state is none. */
-static size_t state_size(const tr_actor_def *def)
-{
-    return def->state_size <= 1 ? 0 : def->state_size;
-}
-
 static tr_err state_init(tri_worker *worker, tri_cell *cell)
 {
-    size_t size = state_size(def_of(cell));
+    size_t size = def_of(cell)->state_size;
     if (size == 0) {
         return TR_OK;
     }
@@ -950,7 +944,7 @@ static void post_stop(tr_ctx *ctx, tr_reason reason)
     tri_cell *cell = ctx->cell;
     const tr_actor_def *def = def_of(cell);
     if (def->post_stop == NULL || tri_cell_incarnation(cell) == 0 ||
-        (state_size(def) > 0 && cell->state == NULL)) {
+        (def->state_size > 0 && cell->state == NULL)) {
         return;
     }
     if (tri_cell_life(cell) == TR_STATE_STOPPING) {

@@ -445,8 +445,9 @@ tr_err tr_system_close_report(tr_system *sys, tr_nanos timeout,
     if (report != NULL) {
         report->forced = forced;
         report->zombies = zombies;
+        uint32_t own = GUARDIANS + (layers->listener.cell != 0);
         report->stopped = (uint32_t)(tri_ended_count(sys) - ended_before) -
-                          forced - GUARDIANS;
+                          forced - own;
         report->dead_letters = layers->dead_count;
     }
     if (zombies > 0) {
