@@ -92,6 +92,11 @@ static tr_err share_props(tri_worker *worker, tri_cell *parent,
                           tri_props **out)
 {
     *out = NULL;
+    if (o->stop_timeout < 0 || (unsigned)o->overflow > TR_OVERFLOW_STOP ||
+        (unsigned)o->drain > TR_DRAIN_REDIRECT ||
+        (unsigned)o->restart > TR_TEMPORARY) {
+        return TR_EINVAL;
+    }
     if (!needs_props(o)) {
         return TR_OK;
     }
@@ -113,11 +118,6 @@ tr_err tri_props_new(tr_system *sys, tri_cell *parent,
                      tri_props **out)
 {
     if (o->init != NULL && o->init_size != def->state_size) {
-        return TR_EINVAL;
-    }
-    if (o->stop_timeout < 0 || (unsigned)o->overflow > TR_OVERFLOW_STOP ||
-        (unsigned)o->drain > TR_DRAIN_REDIRECT ||
-        (unsigned)o->restart > TR_TEMPORARY) {
         return TR_EINVAL;
     }
     tri_props *props =

@@ -196,7 +196,7 @@ size_t tr_tree(tr_system *sys, char *buf, size_t size)
     drawing d = {.sys = sys};
     tri_text_init(&d.text, size > 0 ? buf : none, size > 0 ? size : 1);
     tri_visit(sys, draw_one, &d);
-    return tri_text_length(&d.text);
+    return d.text.need;
 }
 
 /* ---- metrics ---- */
@@ -294,5 +294,5 @@ size_t tr_metrics_text(tr_system *sys, char *buf, size_t size)
     LINE("counter", "activations_total", activations,
          "activations of virtual actors");
 #undef LINE
-    return tri_text_length(&text);
+    return text.need;
 }

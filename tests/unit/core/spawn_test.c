@@ -1,0 +1,454 @@
+/*
+ * spawn_test.c - making actors (SP2..SP24, RG1..RG8).
+ */
+#include "support/fixture.h"
+
+#include <stdlib.h>
+
+#include "core/lifecycle.h"
+
+/* ---- names and errors ---- */
+
+static void names(stage *s)
+{
+    tr_ref a = PLAY(s, "a", ());
+    assert_int_equal(tr_ref_err(a), TR_OK);
+    assert_int_equal(tr_ref_err(PLAY(s, "a", ())), TR_EEXIST);
+    static const char *const bad[] = {"", "a/b", "/", "$1", "white space",
+                                      "tab\t", "del\177"};
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        assert_int_equal(tr_ref_err(PLAY(s, bad[i], ())), TR_EINVAL);
+    }
+    char longest[130];
+    memset(longest, 'x', sizeof(longest));
+    longest[129] = '\0';
+    assert_int_equal(tr_ref_err(PLAY(s, longest, ())), TR_EINVAL);
+    longest[128] = '\0';
+    assert_int_equal(tr_ref_err(PLAY(s, longest, ())), TR_OK);
+    // The same name elsewhere is another actor.
+    assert_int_equal(tr_ref_err(CHILD(s, a, "a", ())), TR_OK);
+    // SP16: after its end the name may be used again.
+    tr_stop(s->sys, a);
+    (void)joined(s, a);
+    assert_int_equal(tr_ref_err(PLAY(s, "a", ())), TR_OK);
+}
+
+static void test_SP3_SP15_SP16_GD8_names_are_checked_and_taken(void **state)
+{
+    (void)state;
+    everywhere(names);
+}
+
+static void refused(stage *s)
+{
+    tr_metrics_snapshot before = {.size = sizeof(before)}, after = before;
+    tr_metrics(s->sys, &before);
+    assert_int_equal(tr_ref_err((tr_spawn)(s->sys, NULL, NULL)), TR_EINVAL);
+    tr_actor_def small = player;
+    small.size = 8;
+    assert_int_equal(tr_ref_err((tr_spawn)(s->sys, &small, NULL)), TR_EINVAL);
+    int wrong = 0;
+    assert_int_equal(tr_ref_err(tr_spawn(s->sys, player, .init = &wrong,
+                                         .init_size = sizeof(wrong))),
+                     TR_EINVAL);
+    assert_int_equal(tr_ref_err(tr_spawn(s->sys, player,
+                                         .stop_timeout = -1)),
+                     TR_EINVAL);
+    assert_int_equal(tr_ref_err(tr_spawn(s->sys, player, .overflow = 99)),
+                     TR_EINVAL);
+    if (s->sim == NULL) {  // one thread runs all when driven
+        assert_int_equal(tr_ref_err(tr_spawn(s->sys, player,
+                                             .dispatcher = "unknown")),
+                         TR_ENOENT);
+    }
+    // Nothing half-made remains.
+    tr_metrics(s->sys, &after);
+    assert_int_equal(after.actors, before.actors);
+    assert_int_equal(after.spawned, before.spawned);
+    // What is sent to such a ref is a dead letter, not a crash.
+    tr_tell(s->sys, tr_spawn(s->sys, player, .name = "/"), Strange);
+}
+
+static void test_SP3_SP15_a_spawn_that_is_refused_leaves_nothing(
+    void **state)
+{
+    (void)state;
+    everywhere(refused);
+}
+
+/* ---- what a new actor is ---- */
+
+typedef struct Fresh {
+    tr_ref probe;
+    char zeros[40];
+} Fresh;
+
+static tr_err fresh_start(tr_ctx *ctx, Fresh *self)
+{
+    bool zero = true;
+    for (size_t i = 0; i < sizeof(self->zeros); i++) {
+        zero &= self->zeros[i] == 0;
+    }
+    memset(self->zeros, 7, sizeof(self->zeros));
+    if (self->probe.cell != 0) {
+        tr_tell(ctx, self->probe, Note, .text = "zero", .number = zero);
+    }
+    return TR_OK;
+}
+
+static tr_err fresh_fail(tr_ctx *ctx, Fresh *self, const Fail *m)
+{
+    (void)ctx;
+    (void)self;
+    (void)m;
+    return TR_EIO;
+}
+
+TR_ACTOR(fresh, Fresh, TR_HOOK(pre_start, fresh_start),
+         TR_ON(Fail, fresh_fail));
+
+static void defaults(stage *s)
+{
+    for (int i = 0; i < 3; i++) {
+        tr_ref a = tr_spawn(s->sys, fresh, TR_INIT(fresh, .probe = s->to));
+        assert_int_equal(heard(s, "zero"), true);
+        tr_tell(s->sys, a, Fail);
+        assert_int_equal(heard(s, "zero"), true);  // SP24: made again
+        tr_actor_info info = {.size = sizeof(info)};
+        assert_int_equal(tr_actor_info_of(s->sys, a, &info), TR_OK);
+        assert_string_equal(info.kind, "fresh");
+        assert_int_equal(info.restarts, 1);
+        assert_int_equal(info.depth, 0);
+        tr_stop(s->sys, a);
+        (void)joined(s, a);
+    }
+}
+
+static void test_SP5_SP24_X51_a_new_actor_has_a_new_state(void **state)
+{
+    (void)state;
+    everywhere(defaults);
+}
+
+static void ids(stage *s)
+{
+    enum { MANY = 3000 };
+    tr_ref *refs = calloc(MANY, sizeof(*refs));
+    assert_non_null(refs);
+    uint64_t highest = 0;
+    for (int i = 0; i < MANY; i++) {
+        refs[i] = PLAY(s, NULL, ());
+        assert_true(refs[i].id > highest);  // never one twice
+        highest = refs[i].id;
+        if (i % 3 == 0) {
+            tr_stop(s->sys, refs[i]);
+        }
+    }
+    free(refs);
+}
+
+static void test_SP4_X7_RG6_ids_are_never_used_again(void **state)
+{
+    (void)state;
+    static stage s;
+    stage_open(&s, 0, NULL);
+    ids(&s);
+    stage_close(&s);
+}
+
+/* ---- children ---- */
+
+typedef struct Family {
+    tr_ref probe;
+} Family;
+
+static tr_err family_says(tr_ctx *ctx, Family *self, const Say *m)
+{
+    (void)m;
+    tr_ref a = tr_spawn(ctx, player, .name = "a",
+                        TR_INIT(player, .probe = self->probe));
+    tr_ref b = tr_spawn(ctx, player, .name = "b",
+                        TR_INIT(player, .probe = self->probe));
+    tr_ref all[4];
+    // SP7: known at once, in order of spawning.
+    bool known = tr_children(ctx, all, 4) == 2 && tr_ref_eq(all[0], a) &&
+                 tr_ref_eq(all[1], b) && tr_children(ctx, NULL, 0) == 2 &&
+                 tr_ref_eq(tr_child(ctx, "a"), a) &&
+                 tr_ref_eq(tr_child(ctx, "x"), TR_NOBODY) &&
+                 tr_ref_eq(tr_lookup(ctx, "b"), b);
+    tr_tell(ctx, self->probe, Note, .text = "known", .number = known,
+            .ref = a);
+    return TR_OK;
+}
+
+TR_ACTOR(family, Family, TR_ON(Say, family_says));
+
+static void children(stage *s)
+{
+    tr_ref f = tr_spawn(s->sys, family, .name = "f",
+                        TR_INIT(family, .probe = s->to));
+    tr_tell(s->sys, f, Say, .text = "");
+    const Note *n = tr_expect(s->probe, patience(s), Note);
+    assert_string_equal(n->text, "known");
+    assert_int_equal(n->number, true);
+    tr_ref a = n->ref;
+    tr_actor_info info = {.size = sizeof(info)};
+    assert_int_equal(tr_actor_info_of(s->sys, a, &info), TR_OK);
+    assert_true(tr_ref_eq(info.parent, f));
+    assert_string_equal(info.path, "/user/f/a");
+    // RG7: a child that has ended is no child any more.
+    tr_stop(s->sys, a);
+    (void)joined(s, a);
+    assert_int_equal(tr_ref_err(tr_lookup(s->sys, "/user/f/a")), TR_ENOENT);
+    assert_int_equal(tr_ref_err(tr_lookup(s->sys, "/user/f/b")), TR_OK);
+}
+
+static void test_SP2_SP6_SP7_RG7_C13_children_are_known_at_once(void **state)
+{
+    (void)state;
+    everywhere(children);
+}
+
+/* ---- starting in the background ---- */
+
+static void does_not_block(stage *s)
+{
+    tr_nanos start = tr_sim_now(s->sim);
+    tr_ref a = PLAY(s, "a", (.says = PRE_START, .sleepy = true));
+    assert_true(tr_sim_now(s->sim) - start < TR_MS(1));
+    assert_int_equal(tr_state_of(s->sys, a), TR_STATE_CREATED);
+    heard(s, "a pre_start");
+    assert_true(tr_sim_now(s->sim) - start >= TR_MINUTES(1));
+}
+
+static void test_SP9_X6_spawn_does_not_wait_for_the_start(void **state)
+{
+    (void)state;
+    virtually(does_not_block);
+}
+
+/* ---- options ---- */
+
+typedef struct Shape {
+    tr_ref probe;
+    bool big;
+} Shape;
+
+static tr_err small_says(tr_ctx *ctx, Shape *self, const Say *m)
+{
+    (void)m;
+    tr_tell(ctx, self->probe, Note, .text = "small");
+    return TR_OK;
+}
+
+static tr_err big_says(tr_ctx *ctx, Shape *self, const Say *m)
+{
+    (void)m;
+    tr_tell(ctx, self->probe, Note, .text = "big");
+    return TR_OK;
+}
+
+TR_ACTOR(big_shape, Shape, TR_ON(Say, big_says));
+
+static tr_err shape_start(tr_ctx *ctx, Shape *self)
+{
+    if (self->big) {
+        tr_become(ctx, self, big_shape);
+    }
+    return TR_OK;
+}
+
+TR_ACTOR(shape, Shape, TR_HOOK(pre_start, shape_start),
+         TR_ON(Say, small_says));
+
+static void deferred(stage *s)
+{
+    tr_ref a = tr_spawn(s->sys, shape,
+                        TR_INIT(shape, .probe = s->to, .big = true));
+    tr_tell(s->sys, a, Say, .text = "");
+    heard(s, "big");
+    tr_ref b = tr_spawn(s->sys, shape, TR_INIT(shape, .probe = s->to));
+    tr_tell(s->sys, b, Say, .text = "");
+    heard(s, "small");
+}
+
+static void test_SP13_C18_the_behaviour_is_chosen_at_the_start(void **state)
+{
+    (void)state;
+    everywhere(deferred);
+}
+
+static void dispatchers(stage *s)
+{
+    if (s->sim != NULL) {
+        return;  // there is one thread for all
+    }
+    static const char *const names_[] = {"parallel", "pinned", "concurrent",
+                                         "blocking", "mine"};
+    assert_int_equal(tr_dispatcher_add(s->sys, "mine",
+                                       .kind = TR_DISPATCH_PARALLEL,
+                                       .threads = 1),
+                     TR_OK);
+    assert_int_equal(tr_dispatcher_add(s->sys, "mine"), TR_EEXIST);
+    for (int i = 0; i < 5; i++) {
+        tr_ref a = PLAY(s, NULL, (), .dispatcher = names_[i]);
+        assert_int_equal(tr_ref_err(a), TR_OK);
+        assert_int_equal(gotten(s, a).incarnation, 1);
+    }
+}
+
+static void test_SP8_SP10_DP5_the_dispatcher_of_an_actor(void **state)
+{
+    (void)state;
+    everywhere(dispatchers);
+}
+
+static void bounded(stage *s)
+{
+    tr_ref a = PLAY(s, "a", (), .mailbox_limit = 2);
+    tr_tell(s->sys, a, Nap, .span = TR_SECONDS(10));
+    tr_sim_advance(s->sim, TR_SECONDS(1));
+    assert_int_equal(tr_try_tell(s->sys, a, Add, .number = 1), TR_OK);
+    assert_int_equal(tr_try_tell(s->sys, a, Add, .number = 1), TR_OK);
+    assert_int_equal(tr_try_tell(s->sys, a, Add, .number = 1), TR_EFULL);
+    heard(s, "a woke");
+    tr_sim_advance(s->sim, TR_SECONDS(1));  // there is room again
+    assert_int_equal(gotten(s, a).number, 2);
+}
+
+static void test_SP12_the_mailbox_size_of_an_actor(void **state)
+{
+    (void)state;
+    virtually(bounded);
+}
+
+/* ---- the registry ---- */
+
+static void registry(stage *s)
+{
+    tr_actor_info some[64];
+    tr_metrics_snapshot before = {.size = sizeof(before)}, after = before;
+    tr_metrics(s->sys, &before);
+    size_t own = tr_actors(s->sys, NULL, 0);
+    assert_int_equal(own, before.actors);
+    tr_ref a = PLAY(s, "a", ());
+    tr_ref b = CHILD(s, a, "b", ());
+    tr_ref c = PLAY(s, "c", ());
+    for (int i = 0; i < 7; i++) {
+        tr_tell(s->sys, b, Add, .number = 1);
+    }
+    (void)gotten(s, b);
+    (void)gotten(s, c);
+    some[0].size = sizeof(some[0]);
+    size_t count = tr_actors(s->sys, some, 64);
+    assert_int_equal(count, own + 3);
+    size_t at_a = 0, at_b = 0, at_c = 0;
+    for (size_t i = 0; i < count; i++) {
+        at_a = tr_ref_eq(some[i].ref, a) ? i : at_a;
+        at_b = tr_ref_eq(some[i].ref, b) ? i : at_b;
+        at_c = tr_ref_eq(some[i].ref, c) ? i : at_c;
+    }
+    assert_true(at_a < at_b && at_b < at_c);  // parents first
+    assert_int_equal(some[at_b].messages, 8);
+    assert_int_equal(some[at_b].state, TR_STATE_RUNNING);
+    assert_int_equal(tr_actors(s->sys, some, 1), own + 3);
+    char text[4096];
+    size_t length = tr_tree(s->sys, text, sizeof(text));
+    assert_int_equal(length, strlen(text));
+    assert_non_null(strstr(text, "b  player RUNNING"));
+    assert_int_equal(tr_tree(s->sys, text, 10), length);
+    assert_int_equal(strlen(text), 9);
+    tr_stop(s->sys, a);
+    (void)joined(s, a);
+    do {
+        tr_metrics(s->sys, &after);
+    } while (s->sim == NULL && (after.actors != before.actors + 1 ||
+                                after.ended != before.ended + 2));
+    assert_int_equal(after.actors, before.actors + 1);
+    assert_int_equal(after.ended, before.ended + 2);  // RG2
+    tr_actor_info info = {.size = sizeof(info)};
+    assert_int_equal(tr_actor_info_of(s->sys, b, &info), TR_ENOENT);
+}
+
+static void test_RG1_RG2_RG3_RG8_C5_who_is_there(void **state)
+{
+    (void)state;
+    everywhere(registry);
+}
+
+/* ---- many at once ---- */
+
+static void spawn_some(void *arg)
+{
+    stage *s = arg;
+    for (int i = 0; i < 2000; i++) {
+        tr_ref a = PLAY(s, NULL, ());
+        if (tr_ref_err(a) != TR_OK) {
+            tr_abort(TR_HERE, "spawn");
+        }
+        tr_stop(s->sys, a);
+    }
+}
+
+static void test_SP6_SP17_RG1_many_threads_spawn(void **state)
+{
+    (void)state;
+    static stage s;
+    stage_open(&s, 0, NULL);
+    tr_thread *threads[3];
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(tr_thread_start(s.sys, &threads[i], spawn_some, &s),
+                         TR_OK);
+    }
+    for (int i = 0; i < 3; i++) {
+        tr_thread_join(s.sys, threads[i]);
+    }
+    tr_metrics_snapshot m = {.size = sizeof(m)};
+    do {
+        tr_metrics(s.sys, &m);
+    } while (m.ended < 6000);
+    assert_int_equal(m.ended, 6000);
+    stage_close(&s);
+}
+
+static uint64_t steps_to_spawn(uint32_t count)
+{
+    static stage s;
+    stage_open(&s, 3, NULL);
+    for (uint32_t i = 0; i < count; i++) {
+        (void)PLAY(&s, NULL, ());
+    }
+    uint64_t before = tr_sim_steps(s.sim);
+    tr_sim_advance(s.sim, TR_SECONDS(1));
+    uint64_t steps = tr_sim_steps(s.sim) - before;
+    stage_close(&s);
+    return steps;
+}
+
+static void test_SP17_a_spawn_takes_as_many_steps_among_many(void **state)
+{
+    (void)state;
+    assert_true(steps_to_spawn(800) < 5 * steps_to_spawn(200));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_SP3_SP15_SP16_GD8_names_are_checked_and_taken),
+        cmocka_unit_test(test_SP3_SP15_a_spawn_that_is_refused_leaves_nothing),
+        cmocka_unit_test(test_SP5_SP24_X51_a_new_actor_has_a_new_state),
+        cmocka_unit_test(test_SP4_X7_RG6_ids_are_never_used_again),
+        cmocka_unit_test(
+            test_SP2_SP6_SP7_RG7_C13_children_are_known_at_once),
+        cmocka_unit_test(test_SP9_X6_spawn_does_not_wait_for_the_start),
+        cmocka_unit_test(
+            test_SP13_C18_the_behaviour_is_chosen_at_the_start),
+        cmocka_unit_test(test_SP8_SP10_DP5_the_dispatcher_of_an_actor),
+        cmocka_unit_test(test_SP12_the_mailbox_size_of_an_actor),
+        cmocka_unit_test(test_RG1_RG2_RG3_RG8_C5_who_is_there),
+        cmocka_unit_test(test_SP6_SP17_RG1_many_threads_spawn),
+        cmocka_unit_test(
+            test_SP17_a_spawn_takes_as_many_steps_among_many),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
