@@ -289,7 +289,7 @@ int main(int argc, char **argv)
     graph it = {0};
 
     return few_seeds(
-        argc, argv, "300",
+        argc, argv, "1000",
         TR_OPTIONS(tr_sim_options, .seed = 1, .node = node,
                    .workload = workload, .invariant = right,
                    .at_end = all_ended, .user = &it, .limit = TR_MINUTES(600),

@@ -313,7 +313,7 @@ static tr_err workload(tr_sim *sim, void *user)
 int main(int argc, char **argv)
 {
     return few_seeds(
-        argc, argv, "30",
+        argc, argv, "60",
         TR_OPTIONS(tr_sim_options, .seed = 1, .workload = workload,
                    .faults = TR_OPTIONS(tr_faults, .early_wake = 0.02)));
 }

@@ -312,7 +312,7 @@ int main(int argc, char **argv)
     storm it = {0};
 
     return few_seeds(
-        argc, argv, "100",
+        argc, argv, "300",
         TR_OPTIONS(tr_sim_options, .seed = 1, .node = node,
                    .workload = workload, .invariant = always, .at_end = at_rest,
                    .user = &it,

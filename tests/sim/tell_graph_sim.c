@@ -1,11 +1,11 @@
 /*
  * tell_graph_sim.c - random graphs of telling actors never lock up.
  *
- * Every actor slows its senders down from two waiting messages on, so most of
- * them are parked in tr_tell most of the time, in circles, too. Whatever the
+ * Every actor slows its senders down, and messages come in bursts, so many
+ * actors are parked in tr_tell much of the time, in circles, too. Whatever the
  * order: each message arrives, and those of one sender to one receiver arrive
- * in the order in which they were sent. Nobody works on two
- * messages at once. Covers C9, C10 and TE3.
+ * in the order in which they were sent. Nobody works on two messages at once,
+ * and nobody is left parked. Covers C9, C10 and TE3.
  */
 #include <inttypes.h>
 
@@ -19,9 +19,16 @@ enum {
     STARTS = 12,
     HOPS_MAX = 5,
     FAN_OUT = 3,
-    MESSAGES_MAX = 400,
+    BURST = 150,  // a limit is looked at when some dozens have come at once
+    MESSAGES_MAX = 1500,
     SOFT_LIMIT = 2,
 };
+
+/*
+ * Nothing here takes time but the pauses of the node, so a sender that is
+ * parked for longer was not woken. Less than the limit of such a wait, 30 s.
+ */
+#define PARKED_MAX TR_SECONDS(25)
 
 TR_MESSAGE(Hop, (uint32_t, from), (uint64_t, number), (uint32_t, left));
 
@@ -34,6 +41,7 @@ typedef struct graph {
     uint64_t sent, arrived;
     bool mixed_up;  // out of order
     bool two_at_once;
+    bool forgotten;  // parked although there was room
 } graph;
 
 typedef struct Node {
@@ -42,10 +50,14 @@ typedef struct Node {
     bool busy;
 } Node;
 
-static void send_hop(tr_from from, graph *g, uint32_t me, uint32_t left)
+static uint32_t anybody(graph *g)
 {
-    uint32_t to = (uint32_t)tr_sim_random(g->sim, ACTORS);
+    return (uint32_t)tr_sim_random(g->sim, ACTORS);
+}
 
+static void send_hop(tr_from from, graph *g, uint32_t me, uint32_t to,
+                     uint32_t left)
+{
     g->sent++;
     tr_tell(from, g->actors[to], Hop, .from = me, .number = ++g->next[me][to],
             .left = left);
@@ -63,10 +75,14 @@ static tr_err on_hop(tr_ctx *ctx, Node *self, const Hop *m)
     if (m->left == 0) {
         return TR_OK;
     }
-    uint64_t out = tr_sim_random(g->sim, FAN_OUT + 1);
+    bool burst = tr_sim_random(g->sim, 8) == 0;
+    uint64_t out = tr_sim_random(g->sim, burst ? BURST : FAN_OUT + 1);
+    uint32_t only = anybody(g);
     for (uint64_t i = 0; i < out && g->sent < MESSAGES_MAX; i++) {
+        tr_nanos begun = tr_now(ctx);
         self->busy = true;
-        send_hop(ctx, g, self->index, m->left - 1);
+        send_hop(ctx, g, self->index, burst ? only : anybody(g), m->left - 1);
+        g->forgotten = g->forgotten || tr_now(ctx) - begun > PARKED_MAX;
     }
     self->busy = false;
     return TR_OK;
@@ -95,7 +111,7 @@ static tr_err workload(tr_sim *sim, void *user)
     for (int i = 0; i < STARTS; i++) {
         tr_system *sys = tr_sim_node(sim, 0);
         if (sys != NULL) {
-            send_hop(sys, g, OUTSIDE, HOPS_MAX);
+            send_hop(sys, g, OUTSIDE, anybody(g), HOPS_MAX);
         }
         if (tr_sim_random(sim, 2) == 0) {
             tr_sim_advance(sim, 1 + (tr_nanos)tr_sim_random(sim, TR_MS(1)));
@@ -110,6 +126,9 @@ static tr_err in_order(tr_sim *sim, void *user)
 
     if (g->mixed_up) {
         return tr_sim_fail(sim, "a message overtook another");
+    }
+    if (g->forgotten) {
+        return tr_sim_fail(sim, "a sender was parked for too long");
     }
     return g->two_at_once ? tr_sim_fail(sim, "two messages at once") : TR_OK;
 }

@@ -302,7 +302,7 @@ int main(int argc, char **argv)
 {
     clocks it = {0};
 
-    return few_seeds(argc, argv, "100",
+    return few_seeds(argc, argv, "200",
                      TR_OPTIONS(tr_sim_options, .seed = 1, .node = node,
                                 .workload = workload, .invariant = on_time,
                                 .at_end = all_rung, .user = &it,

@@ -281,7 +281,7 @@ int main(int argc, char **argv)
     storm it = {0};
 
     return few_seeds(
-        argc, argv, "100",
+        argc, argv, "500",
         TR_OPTIONS(tr_sim_options, .seed = 1, .node = node,
                    .workload = workload, .invariant = nothing_unasked,
                    .at_end = everybody_told, .user = &it,
