@@ -1,0 +1,251 @@
+/*
+ * dispatch_test.c - which thread runs what: DP1 to DP8, DP10, X28, MB2, MB3,
+ * MB18, X26, X37.
+ */
+#include "support/stage.h"
+
+#include <pthread.h>
+#include <semaphore.h>
+#include <string.h>
+
+static tr_err act_thread(tr_ctx *ctx, puppet *self, const Act *m, void *arg)
+{
+    (void)self;
+    *(pthread_t *)arg = pthread_self();
+    return tr_reply(ctx, m, .value = 1);
+}
+
+static pthread_t thread_of(stage *it, tr_ref ref)
+{
+    pthread_t thread = pthread_self();
+    expect_ok(stage_ask(it, ref, act_thread, &thread));
+    assert_false(pthread_equal(thread, pthread_self()));
+    return thread;
+}
+
+static void test_dp01_a_pinned_actor_has_a_thread_of_its_own(void **state)
+{
+    stage it;
+    (void)state;
+    stage_open_real(&it, NULL);
+    tr_ref a = stage_spawn(&it, .dispatcher = "pinned");
+    tr_ref b = stage_spawn(&it, .dispatcher = "pinned");
+    pthread_t first = thread_of(&it, a), second = thread_of(&it, b);
+    assert_false(pthread_equal(first, second));
+    for (int i = 0; i < 20; i++) {
+        expect_ok(stage_ask(&it, a, act_sleep, (void *)TR_MS(1)));
+        assert_true(pthread_equal(thread_of(&it, a), first));
+        assert_true(pthread_equal(thread_of(&it, b), second));
+    }
+    stage_close(&it);
+}
+
+static void test_dp03_concurrent_actors_share_one_thread(void **state)
+{
+    stage it;
+    (void)state;
+    stage_open_real(&it, NULL);
+    tr_ref refs[4];
+    for (int i = 0; i < 4; i++) {
+        refs[i] = stage_spawn(&it, .dispatcher = "concurrent");
+    }
+    pthread_t one = thread_of(&it, refs[0]);
+    for (int i = 0; i < 4; i++) {
+        assert_true(pthread_equal(thread_of(&it, refs[i]), one));
+    }
+    stage_close(&it);
+}
+
+static void test_dp04_dispatchers_are_found_by_name(void **state)
+{
+    stage it;
+    (void)state;
+    stage_open_real(&it, NULL);
+    expect_ok(tr_dispatcher_add(it.sys, "mine",
+                                .kind = TR_DISPATCH_PARALLEL, .threads = 1));
+    expect_err(tr_dispatcher_add(it.sys, "mine"), TR_EEXIST);
+    expect_err(tr_dispatcher_add(it.sys, "not a name"), TR_EINVAL);
+    tr_ref a = stage_spawn(&it, .dispatcher = "mine");  // DP5
+    tr_ref b = stage_spawn(&it, .dispatcher = "mine");
+    assert_true(pthread_equal(thread_of(&it, a), thread_of(&it, b)));
+    tr_ref none = stage_spawn(&it, .dispatcher = "nobody's");
+    assert_int_not_equal(tr_ref_err(none), TR_OK);
+    stage_close(&it);
+}
+
+/* DP2, X28: as many workers as one says, 24 too. */
+static void test_dp02_any_number_of_workers(void **state)
+{
+    static const uint32_t counts[] = {1, 2, 24};
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        stage it;
+        tr_system_options options = {.size = sizeof(options),
+                                     .workers = counts[i]};
+        stage_open_real(&it, &options);
+        for (int n = 0; n < 50; n++) {
+            tr_ref ref = stage_spawn(&it, .soft_limit = 0);
+            expect_ok(stage_ask(&it, ref, act_nothing, NULL));
+        }
+        stage_close(&it);  // DP7
+    }
+}
+
+/* DP8: handlers that block all workers do not stop the rest. */
+typedef struct gate {
+    sem_t entered, open;
+} gate;
+
+static tr_err act_block_thread(tr_ctx *ctx, puppet *self, const Act *m,
+                               void *arg)
+{
+    gate *it = arg;
+    (void)ctx;
+    (void)self;
+    (void)m;
+    sem_post(&it->entered);
+    while (sem_wait(&it->open) != 0) {
+    }
+    return TR_OK;
+}
+
+static void test_dp08_blocked_workers_are_replaced(void **state)
+{
+    stage it;
+    gate all;
+    tr_system_options options = {.size = sizeof(options), .workers = 2};
+    (void)state;
+    assert_int_equal(sem_init(&all.entered, 0, 0), 0);
+    assert_int_equal(sem_init(&all.open, 0, 0), 0);
+    stage_open_real(&it, &options);
+    for (int i = 0; i < 3; i++) {
+        stage_tell(&it, stage_spawn(&it, .soft_limit = 0), act_block_thread,
+                   &all);
+    }
+    for (int i = 0; i < 3; i++) {  // the third only if a worker was added
+        while (sem_wait(&all.entered) != 0) {
+        }
+    }
+    expect_ok(stage_ask(&it, it.one, act_nothing, NULL));
+    for (int i = 0; i < 3; i++) {
+        sem_post(&all.open);
+    }
+    stage_close(&it);
+}
+
+/* X26: a mailbox that never empties does not keep the others from running. */
+static tr_err act_for_ever(tr_ctx *ctx, puppet *self, const Act *m, void *arg)
+{
+    (void)self;
+    (void)m;
+    act_tell(ctx, tr_self(ctx), act_for_ever, arg);
+    act_tell(ctx, tr_self(ctx), act_nothing, NULL);
+    return TR_OK;
+}
+
+static void test_x26_a_busy_actor_is_fair(void **state)
+{
+    stage it;
+    tr_system_options options = {.size = sizeof(options), .workers = 1};
+    (void)state;
+    stage_open_real(&it, &options);
+    stage_tell(&it, it.one, act_for_ever, NULL);
+    for (int i = 0; i < 20; i++) {
+        expect_ok(stage_ask(&it, it.two, act_nothing, NULL));
+    }
+    tr_kill(it.sys, it.one);
+    stage_close(&it);
+}
+
+/* MB2, MB3: many senders, never two turns of one actor at a time. */
+enum { SENDERS = 3 };
+
+typedef struct turnstile {
+    stage *stage;
+    _Atomic(int) inside;
+    _Atomic(uint64_t) passed, crowded;
+    uint64_t each;
+} turnstile;
+
+static tr_err act_pass(tr_ctx *ctx, puppet *self, const Act *m, void *arg)
+{
+    turnstile *it = arg;
+    (void)ctx;
+    (void)self;
+    (void)m;
+    if (atomic_fetch_add(&it->inside, 1) != 0) {
+        atomic_fetch_add(&it->crowded, 1);
+    }
+    atomic_fetch_add(&it->passed, 1);
+    atomic_fetch_sub(&it->inside, 1);
+    return TR_OK;
+}
+
+static void *send_many(void *arg)
+{
+    turnstile *it = arg;
+    for (uint64_t i = 0; i < it->each; i++) {
+        act_tell(it->stage->sys, it->stage->one, act_pass, it);
+    }
+    return NULL;
+}
+
+static void test_mb02_one_turn_at_a_time(void **state)
+{
+    stage it;
+    turnstile gate_one = {.stage = &it, .each = stage_scaled(100000)};
+    pthread_t threads[SENDERS];
+    tr_system_options options = {.size = sizeof(options), .workers = 4};
+    (void)state;
+    stage_open_real(&it, &options);
+    for (int i = 0; i < SENDERS; i++) {
+        assert_int_equal(pthread_create(&threads[i], NULL, send_many,
+                                        &gate_one), 0);
+    }
+    for (int i = 0; i < SENDERS; i++) {
+        pthread_join(threads[i], NULL);
+    }
+    expect_ok(stage_ask(&it, it.one, act_nothing, NULL));
+    assert_int_equal(atomic_load(&gate_one.passed),
+                     SENDERS * gate_one.each);
+    assert_int_equal(atomic_load(&gate_one.crowded), 0);
+    stage_close(&it);
+}
+
+/* X37: an actor that ends with its last handle. */
+static void test_x37_auto_stop(void **state)
+{
+    stage it;
+    (void)state;
+    stage_open(&it);
+    tr_ref ref = stage_spawn(&it, .auto_stop = true);
+    stage_settle(&it);
+    tr_handle second = tr_handle_hold(it.sys, ref);
+    tr_handle_drop(it.sys, ref);
+    tr_tell(it.sys, ref, Note, .value = 1);
+    stage_settle(&it);
+    assert_int_equal(tr_state_of(it.sys, ref), TR_STATE_RUNNING);
+    tr_tell(it.sys, ref, Note, .value = 2);
+    tr_handle_drop(it.sys, second.ref);
+    stage_settle(&it);
+    expect_notes(&it, 1, 2);  // what was sent before is handled
+    assert_int_equal(tr_state_of(it.sys, ref), TR_STATE_TERMINATED);
+    // Handles of the dead do nothing to whoever lives there now.
+    tr_handle_drop(it.sys, tr_handle_hold(it.sys, ref).ref);
+    stage_close(&it);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_dp01_a_pinned_actor_has_a_thread_of_its_own),
+        cmocka_unit_test(test_dp03_concurrent_actors_share_one_thread),
+        cmocka_unit_test(test_dp04_dispatchers_are_found_by_name),
+        cmocka_unit_test(test_dp02_any_number_of_workers),
+        cmocka_unit_test(test_dp08_blocked_workers_are_replaced),
+        cmocka_unit_test(test_x26_a_busy_actor_is_fair),
+        cmocka_unit_test(test_mb02_one_turn_at_a_time),
+        cmocka_unit_test(test_x37_auto_stop),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
