@@ -129,7 +129,10 @@ static inline tri_virtual *tri_virtual_of(tri_cell *cell)
 
 /* ---- catalog.c ---- */
 
-/* The system's, made now if need be. Errors: TR_EINVAL, TR_ENOMEM,... */
+/*
+ * The system's, made now if need be.
+ * Errors: TR_EINVAL (its namespace), TR_ENOMEM, TR_ECLOSED.
+ */
 TR_NODISCARD tr_err tri_cluster_get(tri_actor_from *who, tri_cluster **out);
 /* The record of a name, made if need be. Errors: TR_ENOMEM, TR_ELIMIT. */
 TR_NODISCARD tr_err tri_virtual_get(tri_cluster *cluster, tr_from from,
@@ -146,7 +149,7 @@ const char *tri_activation_name(tri_activation state);
 tri_activation tri_activation_of(tri_virtual *v);
 /* A check if that is not allowed. */
 void tri_activation_set(tri_virtual *v, tri_activation state);
-/* The actor has reached a state of its life: what its activation makes of it. */
+/* The actor has reached a state of its life; its activation follows. */
 void tri_activation_follow(tri_virtual *v, tr_state life);
 
 /* ---- sweep.c ---- */

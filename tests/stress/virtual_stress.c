@@ -3,9 +3,10 @@
  *
  * Threads and actors tell a few names numbered messages as fast as they can.
  * The actors stop themselves again and again, another one stops, poisons and
- * kills them, and the idle time is as short as it can be. Every message must be handled once, and those of one
- * sender to one name in order (X30). The numbers live outside the actors,
- * whose state is gone with every deactivation.
+ * kills them, and the idle time is as short as it can be. Every message must
+ * be handled once, and those of one sender to one name in order (X30). The
+ * numbers live outside the actors, whose state is gone with every
+ * deactivation.
  *
  * TR_TEST_SCALE scales the number of messages.
  */
