@@ -76,9 +76,12 @@ static tr_err ask_one(tr_ctx *ctx, Node *self, const Question *m)
     graph *g = self->graph;
     Answer answer = {0};
 
+    tr_ref to = anybody(g);
+    tr_nanos span = patience(g);
+
     g->begun++;
-    tr_err err = tr_ask(ctx, anybody(g), &answer, patience(g), Question,
-                        .left = m->left - 1, .value = m->value + 1);
+    tr_err err = tr_ask(ctx, to, &answer, span, Question, .left = m->left - 1,
+                        .value = m->value + 1);
     note_end(g, err, m->value + 1, &answer);
     TR_OR_REFUSE(ctx, m, err);
     return tr_reply(ctx, m, .value = m->value);
@@ -99,8 +102,10 @@ static tr_err ask_two(tr_ctx *ctx, Node *self, const Question *m, bool any)
         return ask_one(ctx, self, m);
     }
     for (uint32_t i = 0; i < 2; i++) {
-        futures[i] = tr_async(ctx, anybody(g), patience(g), Question,
-                              .left = m->left - 1, .value = m->value + 1);
+        tr_ref to = anybody(g);
+        tr_nanos span = patience(g);
+        futures[i] = tr_async(ctx, to, span, Question, .left = m->left - 1,
+                              .value = m->value + 1);
     }
     if (any) {
         TR_OR_REFUSE(ctx, m, tr_await_any(ctx, futures, 2, &first));
@@ -126,9 +131,12 @@ static tr_err on_answer(tr_ctx *ctx, void *self, const void *reply, tr_err err)
 
 static tr_err ask_later(tr_ctx *ctx, Node *self, const Question *m)
 {
+    tr_ref to = anybody(self->graph);
+    tr_nanos span = patience(self->graph);
+
     self->pending++;
-    tr_ask_then(ctx, anybody(self->graph), patience(self->graph), on_answer,
-                Question, .left = m->left - 1, .value = m->value + 1);
+    tr_ask_then(ctx, to, span, on_answer, Question, .left = m->left - 1,
+                .value = m->value + 1);
     return tr_reply(ctx, m, .value = m->value);
 }
 
@@ -244,8 +252,10 @@ static tr_err workload(tr_sim *sim, void *user)
             continue;
         }
         uint32_t life = g->lives;
-        tr_err err = tr_ask(sys, anybody(g), &answer, patience(g), Question,
-                            .left = DEPTH, .value = 7);
+        tr_ref to = anybody(g);
+        tr_nanos span = patience(g);
+        tr_err err =
+            tr_ask(sys, to, &answer, span, Question, .left = DEPTH, .value = 7);
         if (err == TR_ETIMEDOUT && g->hasty && life == g->lives &&
             tr_sim_node(sim, 0) == sys) {
             return tr_sim_fail(sim, "a question from outside was stuck");

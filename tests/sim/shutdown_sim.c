@@ -56,6 +56,11 @@ static uint32_t draw(round *r, uint64_t below)
     return (uint32_t)tr_sim_random(r->sim, below);
 }
 
+static tr_ref anybody(round *r)
+{
+    return r->trees[draw(r, TREES)];
+}
+
 static void release(void *object)
 {
     round *r = object;
@@ -113,7 +118,8 @@ static tr_err node_start(tr_ctx *ctx, Node *self)
         TR_TRY(tr_sleep(ctx, TR_MS(1)));
     }
     spawn_child(ctx, self);
-    (void)tr_every(ctx, TR_MS(1 + draw(r, 10)), Work, .how = draw(r, 100));
+    tr_nanos span = TR_MS(1 + draw(r, 10));
+    (void)tr_every(ctx, span, Work, .how = draw(r, 100));
     return TR_OK;
 }
 
@@ -135,9 +141,10 @@ static tr_err on_work(tr_ctx *ctx, Node *self, const Work *m)
     case 3:
         spawn_child(ctx, self);
         return TR_OK;
-    case 4:
-        return tr_ask(ctx, r->trees[draw(r, TREES)], NULL, TR_MS(100), Question,
-                      .how = draw(r, 8));
+    case 4: {
+        tr_ref to = anybody(r);
+        return tr_ask(ctx, to, NULL, TR_MS(100), Question, .how = draw(r, 8));
+    }
     case 5:
         tr_stop(ctx, self->depth == DEPTH || draw(r, 4) == 0 ? tr_self(ctx)
                                                              : tr_parent(ctx));
@@ -165,7 +172,7 @@ static tr_err on_question(tr_ctx *ctx, Node *self, const Question *m)
     case 2:
         return TR_EUSER;
     case 3:
-        tr_forward(ctx, r->trees[draw(r, TREES)], m);
+        tr_forward(ctx, anybody(r), m);
         return TR_OK;
     default:
         return tr_reply(ctx, m);
@@ -204,8 +211,9 @@ static void asker_main(void *arg)
 
     while (!last) {
         last = r->ending;
-        tr_err err = tr_ask(r->sys, r->trees[draw(r, TREES)], NULL,
-                            TR_SECONDS(5), Question, .how = draw(r, 8));
+        tr_ref to = anybody(r);
+        tr_err err = tr_ask(r->sys, to, NULL, TR_SECONDS(5), Question,
+                            .how = draw(r, 8));
         r->unexpected += err == TR_EINVAL || err == TR_ENOMEM;
         if (err != TR_OK && !last) {
             tr_sim_advance(r->sim, TR_MS(1));
