@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/lifecycle.h"
 #include "core/mailbox.h"
 
 /* ---- which turn may run beside which parked ones (api rules 1, 2, 10) ---- */
@@ -443,6 +444,21 @@ static inline void call_handler(tr_ctx *ctx, tr_msg *msg, tr_handler_fn fn,
     finish_slow(ctx, msg);
 }
 
+/* S11: what the library sends and no handler names is offered to the hook. */
+static bool wants_signal(tri_cell *cell, const tr_type *type)
+{
+    return tri_first_behaviour(cell)->def->on_signal != NULL &&
+           (type->schema == tr_terminated_tr_type.schema ||
+            type->schema == tr_timeout_tr_type.schema ||
+            type->schema == tr_ask_failed_tr_type.schema ||
+            type->schema == tr_termination_hook_tr_type.schema);
+}
+
+static tr_err offer_signal(tr_ctx *ctx, void *self, const void *m)
+{
+    return tri_first_behaviour(ctx->cell)->def->on_signal(ctx, self, m);
+}
+
 static void handle(tr_ctx *ctx, tri_node *node)
 {
     tri_cell *cell = ctx->cell;
@@ -463,6 +479,8 @@ static void handle(tr_ctx *ctx, tri_node *node)
         tri_behaviour_find(tri_cell_behaviour(cell), node->type);
     if (TRI_LIKELY(slot != NULL)) {
         call_handler(ctx, msg, slot->fn, msg->payload, slot->flags);
+    } else if (wants_signal(cell, node->type)) {
+        call_handler(ctx, msg, offer_signal, msg, 0);
     } else if (tri_cell_behaviour(cell)->any != NULL) {
         call_handler(ctx, msg, tri_cell_behaviour(cell)->any->fn, msg, 0);
     } else {
