@@ -65,6 +65,7 @@ cross_fail(const char *file, int line, const char *format, ...)
         return;                                                                \
     } while (0)
 #define fail()        cross_fail(__FILE__, __LINE__, "failed")
+#define _fail(file, line) cross_fail((file), (line), "failed")
 #define fail_msg(...) cross_fail(__FILE__, __LINE__, __VA_ARGS__)
 
 static inline void cross_true(int is, const char *text, const char *file,
