@@ -5,6 +5,8 @@
 
 #include <stdatomic.h>
 
+#include "core/runtime.h"
+
 /* ---- one at a time, in order ---- */
 
 TR_MESSAGE(Step, (uint32_t, from), (uint64_t, number));
@@ -313,6 +315,18 @@ static void test_C5_C17_systems_share_nothing(void **state)
     stage_close(&one);
 }
 
+static void test_X28_the_number_of_workers_is_an_option(void **state)
+{
+    (void)state;
+    tr_system *sys;
+    assert_int_equal(tr_system_open(&sys, .workers = 24), TR_OK);
+    assert_int_equal(sys->options.workers, 24);
+    assert_int_equal(tr_system_close(sys, 0), TR_OK);
+    assert_int_equal(tr_system_open(&sys), TR_OK);
+    assert_int_equal(sys->options.workers, sys->world->ops->cpus(sys->world));
+    assert_int_equal(tr_system_close(sys, 0), TR_OK);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -326,6 +340,7 @@ int main(void)
         cmocka_unit_test(test_C18_a_behaviour_replaces_another),
         cmocka_unit_test(test_C13_C19_a_deep_tree_ends_from_below),
         cmocka_unit_test(test_C5_C17_systems_share_nothing),
+        cmocka_unit_test(test_X28_the_number_of_workers_is_an_option),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -33,7 +33,7 @@ static void before_the_queue(stage *s)
     quiet(s);
 }
 
-static void test_S1_S2_S4_S7_S10_MB13_control_goes_before_user_mail(
+static void test_S1_S2_S4_S7_S10_SP19_MB13_control_before_user_mail(
     void **state)
 {
     (void)state;
@@ -198,7 +198,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(
-            test_S1_S2_S4_S7_S10_MB13_control_goes_before_user_mail),
+            test_S1_S2_S4_S7_S10_SP19_MB13_control_before_user_mail),
         cmocka_unit_test(
             test_S4_S7_SV22_a_failure_suspends_until_the_decision),
         cmocka_unit_test(

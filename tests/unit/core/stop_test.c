@@ -236,10 +236,47 @@ static void siblings_stay(stage *s)
     assert_int_equal(tr_ref_err(PLAY(s, "c", ())), TR_OK);
 }
 
-static void test_K14_X40_GD13_only_that_child_stops(void **state)
+static void test_K14_S8_X40_GD13_only_that_child_stops(void **state)
 {
     (void)state;
     everywhere(siblings_stay);
+}
+
+/* ---- between two messages ---- */
+
+static tr_err stops_itself(tr_ctx *ctx, Player *self, const Say *m)
+{
+    note(ctx, self, m->text, m->number, TR_NOBODY);
+    tr_stop(ctx, tr_self(ctx));
+    return TR_OK;
+}
+
+TR_ACTOR(brief, Player, TR_ON(Say, stops_itself));
+
+static void after_each_message(stage *s)
+{
+    uint64_t before, after;
+    tr_metrics_snapshot m = {.size = sizeof(m)};
+    tr_metrics(s->sys, &m);
+    before = m.dead_letters;
+    tr_ref a = tr_spawn(s->sys, brief, .name = "a",
+                        TR_INIT(brief, .probe = s->to));
+    mourn(s, a);
+    for (int i = 0; i < 10; i++) {
+        tr_tell(s->sys, a, Say, .text = "one", .number = i);
+    }
+    assert_int_equal(heard(s, "a one"), 0);
+    (void)ended(s, a);
+    quiet(s);  // the other nine were there, and were not handled
+    tr_metrics(s->sys, &m);
+    after = m.dead_letters;
+    assert_int_equal(after - before, 9);
+}
+
+static void test_X26_K3_system_mail_is_seen_after_each_message(void **state)
+{
+    (void)state;
+    everywhere(after_each_message);
 }
 
 /* ---- poison ---- */
@@ -398,7 +435,7 @@ static void results(stage *s)
     assert_int_equal(end.count, -1);         // K21: there is none
 }
 
-static void test_K17_K18_K19_K20_K21_X35_join_gives_the_result(void **state)
+static void test_K17_K18_K19_K20_K21_SP18_X35_join_the_result(void **state)
 {
     (void)state;
     everywhere(results);
@@ -624,13 +661,15 @@ int main(void)
         cmocka_unit_test(test_K9_X1_X2_RG6_a_watcher_may_take_over_the_name),
         cmocka_unit_test(
             test_X1_DW12_EV1_the_name_is_free_when_the_end_is_published),
-        cmocka_unit_test(test_K14_X40_GD13_only_that_child_stops),
+        cmocka_unit_test(test_K14_S8_X40_GD13_only_that_child_stops),
+        cmocka_unit_test(
+            test_X26_K3_system_mail_is_seen_after_each_message),
         cmocka_unit_test(test_K15_X13_poison_works_after_the_queue),
         cmocka_unit_test(
             test_K16_X14_kill_skips_queue_and_pre_stop_and_takes_children),
         cmocka_unit_test(test_X14_kill_hurries_a_stop_that_has_begun),
         cmocka_unit_test(test_X14_the_killed_are_not_restarted),
-        cmocka_unit_test(test_K17_K18_K19_K20_K21_X35_join_gives_the_result),
+        cmocka_unit_test(test_K17_K18_K19_K20_K21_SP18_X35_join_the_result),
         cmocka_unit_test(test_K20_what_cannot_be_joined),
         cmocka_unit_test(test_K20_an_actor_joins_another),
         cmocka_unit_test(test_K22_X38_post_stop_runs_in_every_end),

@@ -31,7 +31,7 @@ static void restarts(stage *s)
     quiet(s);
 }
 
-static void test_SV1_SV4_SV11_X4_X51_restart_runs_these_hooks(void **state)
+static void test_S3_SV1_SV4_SV11_X4_X51_restart_runs_these_hooks(void **state)
 {
     (void)state;
     everywhere(restarts);
@@ -954,7 +954,7 @@ static void test_DW15_SV1_a_failing_terminated_handler_is_a_failure(
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_SV1_SV4_SV11_X4_X51_restart_runs_these_hooks),
+        cmocka_unit_test(test_S3_SV1_SV4_SV11_X4_X51_restart_runs_these_hooks),
         cmocka_unit_test(test_X4_a_restart_is_not_an_end),
         cmocka_unit_test(test_SV4_SV17_stop_runs_the_hooks_of_an_end),
         cmocka_unit_test(test_SV4_SV16_SV22_X24_DL7_resume_keeps_the_state),

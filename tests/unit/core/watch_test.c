@@ -53,7 +53,7 @@ static void one_notice(stage *s)
     assert_int_equal(heard(s, "w terminated"), TR_NO_SUCH_ACTOR);
 }
 
-static void test_DW1_DW11_DW13_DW14_an_end_is_told_once(void **state)
+static void test_DW1_DW11_DW13_DW14_X9_an_end_is_told_once(void **state)
 {
     (void)state;
     everywhere(one_notice);
@@ -692,7 +692,7 @@ static void test_DW30_X48_C16_death_watch_on_one_polled_thread(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_DW1_DW11_DW13_DW14_an_end_is_told_once),
+        cmocka_unit_test(test_DW1_DW11_DW13_DW14_X9_an_end_is_told_once),
         cmocka_unit_test(test_X8_DW19_DW20_S5_the_notice_has_a_reason),
         cmocka_unit_test(test_DW4_DW11_DW24_each_watcher_is_told),
         cmocka_unit_test(test_DW6_DW7_X11_watching_twice_is_watching_once),

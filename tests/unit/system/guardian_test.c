@@ -222,6 +222,32 @@ static void test_SV25_SV26_SV28_guardians_are_never_restarted(void **state)
                  root_is_fixed);
 }
 
+/* The end of /user, for whatever reason, is the end of the system. */
+static void user_ends(stage *s)
+{
+    tr_ref a = PLAY(s, "a", ());
+    mourn(s, a);
+    tri_actor_from who = tri_enter((tr_from){.sys = s->sys});
+    tri_signal(who.worker, s->sys->user, s->sys->user_id, TRI_SIG_STOP);
+    tri_leave(&who);
+    (void)ended(s, a);
+    tr_ref user = {tri_cell_ref(s->sys, s->sys->user).cell, s->sys->user_id};
+    (void)joined(s, user);
+    // Acquire: pairs with tri_system_begin_end.
+    while (s->sim == NULL &&
+           !atomic_load_explicit(&s->sys->terminating,
+                                 memory_order_acquire)) {
+    }
+    assert_int_equal(tr_ref_err(PLAY(s, "late", ())), TR_ECLOSED);
+    assert_int_equal(tr_ref_err(tr_lookup(s->sys, "/system")), TR_OK);
+}
+
+static void test_DW27_the_end_of_user_ends_the_system(void **state)
+{
+    (void)state;
+    everywhere(user_ends);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -235,6 +261,7 @@ int main(void)
         cmocka_unit_test(
             test_SV23_SV29_GD6_an_escalation_to_the_top_ends_the_system),
         cmocka_unit_test(test_SV25_SV26_SV28_guardians_are_never_restarted),
+        cmocka_unit_test(test_DW27_the_end_of_user_ends_the_system),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -127,7 +127,7 @@ static void in_order(stage *s, tr_err err, const tr_close_report *report,
     assert_true(took < TR_SECONDS(1));
 }
 
-static void test_SH1_SH2_SH3_SH4_SH8_SH13_X18_GD14_the_order_of_the_end(
+static void test_S9_SH1_SH2_SH3_SH4_SH8_SH13_X18_GD14_the_order_of_the_end(
     void **state)
 {
     (void)state;
@@ -410,7 +410,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(
-            test_SH1_SH2_SH3_SH4_SH8_SH13_X18_GD14_the_order_of_the_end),
+            test_S9_SH1_SH2_SH3_SH4_SH8_SH13_X18_GD14_the_order_of_the_end),
         cmocka_unit_test(test_SH5_SH6_X17_a_silent_hook_has_five_seconds),
         cmocka_unit_test(test_SH7_a_hook_that_has_ended_is_done),
         cmocka_unit_test(
