@@ -139,7 +139,7 @@ foreach(source ${found})
 endforeach()
 
 if(TROUPE_SCRIPTS)
-    foreach(area api style model install)
+    foreach(area api style model install sim)
         file(GLOB_RECURSE found CONFIGURE_DEPENDS "${tests}/${area}/*.sh")
         foreach(script ${found})
             execute_process(COMMAND test -x "${script}" RESULT_VARIABLE no)

@@ -41,7 +41,7 @@ static inline bool tell_quick(tr_ctx *ctx, tr_ref to, const tr_type *type,
     // Relaxed: as in tri_try_send.
     if (TRI_UNLIKELY(atomic_load_explicit(&cell->flags,
                                           memory_order_relaxed) &
-                     TRI_CELL_BOUNDED)) {
+                     (TRI_CELL_BOUNDED | TRI_CELL_TIGHT))) {
         return false;
     }
     tr_msg *msg = tri_msg_new_quick(&worker->cache, type, payload);

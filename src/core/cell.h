@@ -62,6 +62,7 @@ enum {
     TRI_CELL_PINNED = 8,    // `home` is for life
     TRI_CELL_VIRTUAL = 16,  // lives again and again: sys->virtuals
     TRI_CELL_URGENT = 32,   // has been sent urgent mail
+    TRI_CELL_TIGHT = 128,   // a soft limit so small that each send looks
     TRI_CELL_GROUP_SHIFT = 8,
 };
 

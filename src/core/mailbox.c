@@ -376,7 +376,8 @@ tr_err tri_try_send(tri_actor_from *who, tr_ref to, tr_msg *msg)
     }
     tr_ctx *ctx = who->ctx;
     if (ctx != NULL) {
-        if (TRI_UNLIKELY(depth >= TRI_SOFT_GLANCE)) {
+        if (TRI_UNLIKELY(depth >= TRI_SOFT_GLANCE ||
+                         (flags & TRI_CELL_TIGHT))) {
             tri_slow_down(ctx, cell, to);
         }
         if (TRI_UNLIKELY(--ctx->worker->sends_left == 0)) {

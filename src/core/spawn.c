@@ -10,6 +10,7 @@
 
 #include "base/options.h"
 #include "core/lifecycle.h"
+#include "core/mailbox.h"
 
 enum { NAME_MAX = 128 };
 
@@ -333,6 +334,11 @@ static tr_err prepare(tri_actor_from *who, tri_cell *parent, tri_cell *cell,
     }
     TR_TRY(share_props(worker, parent, def, o, &cell->props));
     TR_TRY(choose_group(who->sys, cell, o, &flags));
+    uint32_t soft = o->soft_limit != 0 ? o->soft_limit
+                                       : who->sys->options.soft_limit;
+    if (soft < TRI_SOFT_GLANCE) {
+        flags |= TRI_CELL_TIGHT;
+    }
     if (o->mailbox_limit != 0) {
         flags |= TRI_CELL_BOUNDED;
         cell->slow |= TRI_SLOW_BOUNDED;
