@@ -469,6 +469,11 @@ static void life(tri_worker *worker, tri_cell *cell, tr_state state)
     tri_activation_follow(tri_virtual_of(cell), state);
 }
 
+static uint32_t shard(tri_cell *cell)
+{
+    return tri_virtual_of(cell)->shard;
+}
+
 static void quiet(tri_cell *cell)
 {
     tri_virtual *v = tri_virtual_of(cell);
@@ -609,6 +614,7 @@ static const tri_virtual_ops ops = {
     .send = virtual_send,
     .life = life,
     .quiet = quiet,
+    .shard = shard,
     .ended = ended,
     .close = close_all,
     .count = count_all,

@@ -238,6 +238,7 @@ typedef struct tri_virtual_ops {
     void (*life)(tri_worker *worker, tri_cell *cell, tr_state state);
     /* A message was handled that does not keep the actor active. */
     void (*quiet)(tri_cell *cell);
+    uint32_t (*shard)(tri_cell *cell);  // whose fence its saves pass
     /* A life has ended. Takes what is left in cell->queue. */
     void (*ended)(tri_worker *worker, tri_cell *cell);
     /* From now on nothing is activated. The guardian of what is active. */

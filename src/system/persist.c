@@ -114,6 +114,11 @@ static question *question_new(tr_ctx *ctx, tr_store_call call)
     q->op.call = call;
     q->op.key = (tri_store_bytes){q->key, strlen(q->key)};
     q->op.epoch = tr_epoch(ctx);
+    // Relaxed: fixed at birth.
+    if (atomic_load_explicit(&ctx->cell->flags, memory_order_relaxed) &
+        TRI_CELL_VIRTUAL) {
+        q->op.shard = tri_virtual_ops_of(ctx->sys)->shard(ctx->cell);
+    }
     q->op.done = answered;
     q->op.user = q;
     return q;
