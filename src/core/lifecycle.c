@@ -140,7 +140,8 @@ static void hook_failed(tr_ctx *ctx, tr_err err)
 const tri_behaviour *tri_first_behaviour(tri_cell *cell)
 {
     tri_ext *ext = tri_ext_of(cell);
-    return ext != NULL && ext->first != NULL ? ext->first : tri_cell_behaviour(cell);
+    return ext != NULL && ext->first != NULL ? ext->first
+                                             : tri_cell_behaviour(cell);
 }
 
 static const tr_actor_def *def_of(tri_cell *cell)

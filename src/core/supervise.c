@@ -102,7 +102,8 @@ void tri_failure_show(tr_system *sys, tri_cell *cell, tri_failure_view *view)
 
     tri_path_write(sys, cell, view->path, sizeof(view->path));
     view->failure = (tr_failure){
-        .child = tri_cell_ref(sys, cell), .incarnation = tri_cell_incarnation(cell),
+        .child = tri_cell_ref(sys, cell),
+        .incarnation = tri_cell_incarnation(cell),
         .err = f->err, .phase = f->phase, .text = f->text, .site = f->site,
         .path = view->path};
     if (f->msg != NULL && f->msg->node.type != NULL) {

@@ -96,7 +96,8 @@ static void fill_info(tr_system *sys, tri_cell *cell, tr_actor_info *out)
         atomic_load_explicit(&cell->handled, memory_order_relaxed);
     const tri_behaviour *behaviour = tri_cell_behaviour(cell);
     out->kind = behaviour != NULL ? behaviour->def->name : "?";
-    out->restarts = tri_cell_incarnation(cell) > 0 ? tri_cell_incarnation(cell) - 1 : 0;
+    uint32_t lives = tri_cell_incarnation(cell);
+    out->restarts = lives > 0 ? lives - 1 : 0;
     fill_running(cell, out);
     tri_path_write(sys, cell, out->path, sizeof(out->path));
     // Relaxed: a look from outside.
