@@ -81,15 +81,6 @@ void tri_cell_free(tri_cache *cache, tri_cell *cell)
     tri_cache_free(cache, TRI_CLASS_CELL, cell);
 }
 
-tr_ref tri_cell_ref(const tr_system *sys, const tri_cell *cell)
-{
-    // Relaxed: whoever may call this knows that the cell is alive.
-    return (tr_ref){
-        (uint64_t)(uintptr_t)cell | (uint64_t)sys->tag << 48,
-        atomic_load_explicit(&((tri_cell *)(uintptr_t)cell)->id,
-                             memory_order_relaxed)};
-}
-
 tri_ext *tri_ext_need(tri_worker *worker, tri_cell *cell)
 {
     // Acquire: pairs with the exchange below; a sender may have made it.

@@ -402,7 +402,6 @@ void tri_cell_free(tri_cache *cache, tri_cell *cell);
  */
 void tri_cell_reset(tri_cell *cell);
 
-tr_ref tri_cell_ref(const struct tr_system *sys, const tri_cell *cell);
 
 static inline bool tri_cell_is_virtual(tri_cell *cell)
 {

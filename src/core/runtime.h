@@ -306,6 +306,16 @@ static inline const tri_virtual_ops *tri_virtual_ops_of(tr_system *sys)
     return virtuals != NULL ? virtuals->ops : NULL;
 }
 
+/* The ref of a cell that the caller knows to be alive. */
+static inline tr_ref tri_cell_ref(const tr_system *sys, const tri_cell *cell)
+{
+    // Relaxed: the id of a living actor does not change.
+    return (tr_ref){
+        (uint64_t)(uintptr_t)cell | (uint64_t)sys->tag << 48,
+        atomic_load_explicit(&((tri_cell *)(uintptr_t)cell)->id,
+                             memory_order_relaxed)};
+}
+
 /* The worker this thread is, or NULL. */
 tri_worker *tri_worker_current(void);
 void tri_worker_set_current(tri_worker *worker);

@@ -750,10 +750,20 @@ static void activation(tr_ctx *ctx)
         }
         tri_node *node = cell->queue;
         if (node == NULL) {
-            if (!tri_detach(cell) && tri_sleep(worker, cell, true)) {
-                return;
+            // Relaxed: a glance; tri_detach and tri_sleep look properly.
+            uintptr_t mail =
+                atomic_load_explicit(&cell->mail, memory_order_relaxed);
+            if (tri_mail_newest(mail) == NULL) {
+                if (tri_sleep(worker, cell, true)) {
+                    return;
+                }
+                continue;
             }
-            continue;
+            tri_detach(cell);
+            node = cell->queue;
+            if (TRI_UNLIKELY(node == NULL || cell->slow != 0)) {
+                continue;
+            }
         }
         cell->queue = node->next;
         taken(cell, node);
