@@ -110,8 +110,6 @@ tri_ext *tri_ext_need(tri_worker *worker, tri_cell *cell)
     }
     made->no_room = false;
     tri_lock_drop(&made->blocked_lock);
-    atomic_store_explicit(&made->running, NULL, memory_order_relaxed);
-    atomic_store_explicit(&made->running_since, 0, memory_order_relaxed);
     tri_map_init(&made->watching, NULL, NULL);
     tri_map_init(&made->names, tri_name_is, NULL);
     // Release: publishes the cleared extension. Acquire: the other's.

@@ -347,8 +347,6 @@ struct tri_ext {
     _Atomic(uint8_t) overflow;
 
     _Atomic(uint32_t) handles;        // AUTO_STOP
-    _Atomic(const tr_type *) running; // type of the message being handled
-    _Atomic(tr_nanos) running_since;
 };
 
 static inline uintptr_t tri_ref_pointer(tr_ref ref)

@@ -148,10 +148,11 @@ struct tri_worker {
         defs[TRI_DEFS_CACHED];
     tri_props *last_props;  // of the latest spawn, one hold
     tri_thread *thread_handle;
-    tri_cell *running;
+    _Atomic(tri_cell *) running;  // and what it is handling, for observers
+    _Atomic(const tr_type *) handling;
     bool is_outside;       // the cache of threads that are not workers
     bool pinned_taken;        // of a pinned worker: it has an actor
-    tr_nanos monitor_since;   // the monitor's notes
+    _Atomic(tr_nanos) monitor_since;  // the monitor's notes
     uint64_t monitor_progress;
     bool monitor_told;
     tr_nanos backlog_since;   // more than one has been waiting; 0: no

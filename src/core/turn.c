@@ -142,7 +142,8 @@ static void leave(tr_ctx *ctx, tri_fiber *next, tri_after after)
     worker->current = next;
     tri_fiber_switch(self, next);
     after_resume(worker);
-    worker->running = ctx->cell;
+    // Relaxed: for observers.
+    atomic_store_explicit(&worker->running, ctx->cell, memory_order_relaxed);
 }
 
 /* Switches to a parked turn. The caller must then return to the loop. */
@@ -413,6 +414,9 @@ static inline void call_handler(tr_ctx *ctx, tr_msg *msg, tr_handler_fn fn,
                                        : flagged_kind(ctx, flags);
     ctx->phase = TR_IN_HANDLER;
     ctx->in_turn = true;
+    // Relaxed: for observers.
+    atomic_store_explicit(&ctx->worker->handling, msg->node.type,
+                          memory_order_relaxed);
     tr_err err = fn(ctx, cell->state, argument);
     // Relaxed: for observers; only the owner writes.
     atomic_store_explicit(
@@ -785,13 +789,15 @@ static void run(tr_ctx *ctx, tri_cell *cell)
                       ? 1
                       : TRI_CLOCK_EVERY;
     worker->sends_left = TRI_BATCH_SENDS;
-    worker->running = cell;
+    // Relaxed: for observers.
+    atomic_store_explicit(&worker->running, cell, memory_order_relaxed);
     // Relaxed: the monitor and thieves look at it.
     atomic_store_explicit(
         &worker->progress,
         atomic_load_explicit(&worker->progress, memory_order_relaxed) + 1,
         memory_order_relaxed);
     activation(ctx);
+    atomic_store_explicit(&worker->running, NULL, memory_order_relaxed);
 }
 
 /* The turn that has left its stack parked, yielded or given itself up. */

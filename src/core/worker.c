@@ -305,31 +305,28 @@ static bool has_work(tri_worker *worker)
 /* Looks at one worker; true if it has been in one handler all the time. */
 static bool look_at(tri_worker *worker, tr_nanos now, bool *busy)
 {
-    // Relaxed: hints; an old value costs one round.
+    // Relaxed, all: hints; an old value costs one round.
     uint64_t progress =
         atomic_load_explicit(&worker->progress, memory_order_relaxed);
-    if (atomic_load_explicit(&worker->park_word, memory_order_relaxed) == 1) {
-        worker->monitor_since = 0;
+    tr_nanos since =
+        atomic_load_explicit(&worker->monitor_since, memory_order_relaxed);
+    bool asleep =
+        atomic_load_explicit(&worker->park_word, memory_order_relaxed) == 1;
+    if (asleep || progress != worker->monitor_progress || since == 0) {
         worker->monitor_progress = progress;
+        worker->monitor_told = false;
+        atomic_store_explicit(&worker->monitor_since, asleep ? 0 : now,
+                              memory_order_relaxed);
+        *busy |= !asleep;
         return false;
     }
     *busy = true;
-    if (progress != worker->monitor_progress) {
-        worker->monitor_progress = progress;
-        worker->monitor_since = now;
-        worker->monitor_told = false;
-        return false;
-    }
     atomic_store_explicit(&worker->look, 1, memory_order_relaxed);
-    if (worker->monitor_since == 0) {
-        worker->monitor_since = now;
-        return false;
-    }
-    if (now - worker->monitor_since >= TRI_STUCK && !worker->monitor_told) {
+    if (now - since >= TRI_STUCK && !worker->monitor_told) {
         worker->monitor_told = true;
-        worker->sys->up->stuck(worker, now - worker->monitor_since);
+        worker->sys->up->stuck(worker, now - since);
     }
-    return now - worker->monitor_since >= TRI_MONITOR;
+    return now - since >= TRI_MONITOR;
 }
 
 static void look_at_group(tri_group *group, tr_nanos now, bool *busy)

@@ -66,19 +66,25 @@ void (tr_log)(tr_from from, int level, const char *site, const char *format,
 
 /* ---- actors ---- */
 
-/* What it is handling, and since when, as far as that is noted. */
-static void fill_running(tri_cell *cell, tr_actor_info *out)
+/* What it is handling, if a worker has it; since when, if for long. */
+static void fill_running(tr_system *sys, tri_cell *cell, tr_actor_info *out)
 {
-    // Acquire: pairs with tri_ext_need. Relaxed: a look from outside.
-    tri_ext *ext = atomic_load_explicit(&cell->ext, memory_order_acquire);
-    if (ext == NULL) {
-        return;
+    // Acquire: pairs with tri_worker_new. Relaxed: a look from outside.
+    uint32_t count =
+        atomic_load_explicit(&sys->worker_count, memory_order_acquire);
+    for (uint32_t i = 0; i < count; i++) {
+        tri_worker *worker =
+            atomic_load_explicit(&sys->workers[i], memory_order_acquire);
+        if (atomic_load_explicit(&worker->running, memory_order_relaxed) !=
+            cell) {
+            continue;
+        }
+        const tr_type *type =
+            atomic_load_explicit(&worker->handling, memory_order_relaxed);
+        out->running = type != NULL ? type->name : NULL;
+        out->since = atomic_load_explicit(&worker->monitor_since,
+                                          memory_order_relaxed);
     }
-    const tr_type *type =
-        atomic_load_explicit(&ext->running, memory_order_relaxed);
-    out->running = type != NULL ? type->name : NULL;
-    out->since = atomic_load_explicit(&ext->running_since,
-                                      memory_order_relaxed);
 }
 
 static void fill_info(tr_system *sys, tri_cell *cell, tr_actor_info *out)
@@ -98,7 +104,7 @@ static void fill_info(tr_system *sys, tri_cell *cell, tr_actor_info *out)
     out->kind = behaviour != NULL ? behaviour->def->name : "?";
     uint32_t lives = tri_cell_incarnation(cell);
     out->restarts = lives > 0 ? lives - 1 : 0;
-    fill_running(cell, out);
+    fill_running(sys, cell, out);
     tri_path_write(sys, cell, out->path, sizeof(out->path));
     // Relaxed: a look from outside.
     uint32_t history =

@@ -84,10 +84,26 @@ static void supervision(tri_worker *worker, tri_cell *child,
 static void stuck(tri_worker *worker, tr_nanos since)
 {
     tr_system *sys = worker->sys;
-    tri_logf(sys, TR_LOG_WARN, NULL, NULL,
-             "worker %u has been in one handler for %lld ms; long work "
-             "belongs to tr_blocking or the blocking dispatcher",
-             worker->index, (long long)(since / 1000000));
+    // Relaxed: a look from outside; the path is found under the locks.
+    tri_cell *cell =
+        atomic_load_explicit(&worker->running, memory_order_relaxed);
+    const tr_type *type =
+        atomic_load_explicit(&worker->handling, memory_order_relaxed);
+    if (cell == NULL) {
+        return;
+    }
+    tr_ref ref = tri_cell_ref(sys, cell);
+    const char *name = type != NULL ? type->name : "a hook";
+    char path[TRI_PATH_MAX];
+    tri_logf(sys, TR_LOG_WARN, NULL,
+             tr_ref_path(sys, ref, path, sizeof(path)),
+             "has been handling %s for %lld ms; long work belongs to "
+             "tr_blocking or the blocking dispatcher",
+             name, (long long)(since / 1000000));
+    tri_actor_from who = tri_enter((tr_from){.sys = sys});
+    tri_event(who.worker, &tr_stuck_tr_type,
+              &(tr_stuck){.actor = ref, .type = name, .since_ns = since});
+    tri_leave(&who);
 }
 
 static void overload(tri_worker *worker, tri_cell *cell, uint32_t depth)

@@ -1,0 +1,82 @@
+/*
+ * stuck_test.c - a handler that blocks its thread is named, and stops nobody.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <troupe/troupe.h>
+
+TR_MESSAGE(Block);
+TR_REQUEST(Echo, tr_none);
+
+typedef struct Blocker { _Atomic(bool) *go_on; } Blocker;
+
+static tr_err on_block(tr_ctx *ctx, Blocker *self, const Block *m)
+{
+    (void)ctx, (void)m;
+    // Acquire: pairs with the test's store.
+    while (!atomic_load_explicit(self->go_on, memory_order_acquire)) {
+    }
+    return TR_OK;
+}
+
+TR_ACTOR(blocker, Blocker, TR_ON(Block, on_block));
+
+static tr_err on_echo(tr_ctx *ctx, void *self, const Echo *m)
+{
+    (void)self;
+    return tr_reply(ctx, m);
+}
+
+TR_ACTOR(echo, void, TR_ON(Echo, on_echo));
+
+/* DP8: the event names actor and message; all workers blocked is no end. */
+static void test_DP8_blocked_handlers_are_told_and_passed_by(void **state)
+{
+    (void)state;
+    tr_system *sys;
+    tr_probe *probe;
+    TR_MUST(tr_system_open(&sys, .workers = 2, .log_level = 9));
+    TR_MUST(tr_probe_new(&probe, sys));
+    tr_probe_subscribe(probe, tr_stuck);
+    _Atomic(bool) go_on = false;
+    tr_ref one = tr_spawn(sys, blocker, .name = "one",
+                          TR_INIT(blocker, .go_on = &go_on));
+    tr_ref two = tr_spawn(sys, blocker, .name = "two",
+                          TR_INIT(blocker, .go_on = &go_on));
+    tr_tell(sys, one, Block);
+    tr_tell(sys, two, Block);
+    for (int i = 0; i < 2; i++) {
+        const tr_stuck *told = tr_expect(probe, TR_SECONDS(60), tr_stuck);
+        assert_string_equal(told->type, "Block");
+        assert_true(tr_ref_eq(told->actor, one) ||
+                    tr_ref_eq(told->actor, two));
+        assert_true(told->since_ns > 0);
+    }
+    tr_actor_info info = {.size = sizeof(info)};
+    TR_MUST(tr_actor_info_of(sys, one, &info));
+    assert_string_equal(info.running, "Block");
+
+    // Both threads are taken, and still somebody answers.
+    tr_ref other = tr_spawn(sys, echo);
+    assert_int_equal(tr_ask(sys, other, NULL, TR_SECONDS(60), Echo), TR_OK);
+
+    // Release: lets the handlers go on.
+    atomic_store_explicit(&go_on, true, memory_order_release);
+    tr_probe_free(probe);
+    TR_MUST(tr_system_close(sys, TR_SECONDS(60)));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_DP8_blocked_handlers_are_told_and_passed_by),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
