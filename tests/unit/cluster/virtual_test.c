@@ -466,7 +466,7 @@ EVERYWHERE(AC7_shutdown_deactivates)
     // The fixture closes the system while these are active.
     assert_int_equal(tr_host(w->sys, counter), TR_OK);
     for (int i = 0; i < 20; i++) {
-        char key[8];
+        char key[16];
         snprintf(key, sizeof(key), "k%d", i);
         tr_tell(w->sys, named(w, key), Add, .number = 1);
     }
@@ -648,7 +648,7 @@ EVERYWHERE(rule19_a_cycle_of_calls_is_found)
 
 EVERYWHERE(AC8_AC9_AC10_the_directory_has_who_is_active)
 {
-    char key[8];
+    char key[16];
     assert_int_equal(tr_host(w->sys, counter), TR_OK);
     for (int i = 0; i < 30; i++) {
         snprintf(key, sizeof(key), "k%d", i);

@@ -75,6 +75,7 @@ static int close_all(void **state)
 static tr_ref spawn(fixture *f, const char *name)
 {
     return tr_spawn(f->sys, purse, .name = name, .storage = f->store,
+                    .joinable = true,
                     .supervision = TR_SUPERVISE(.backoff_min = 1));
 }
 
