@@ -142,8 +142,8 @@ static void leave(tr_ctx *ctx, tri_fiber *next, tri_after after)
     worker->current = next;
     tri_fiber_switch(self, next);
     after_resume(worker);
-    // Relaxed: for observers.
-    atomic_store_explicit(&worker->running, ctx->cell, memory_order_relaxed);
+    // Release: observers look at the cell.
+    atomic_store_explicit(&worker->running, ctx->cell, memory_order_release);
 }
 
 /* Switches to a parked turn. The caller must then return to the loop. */
@@ -789,8 +789,8 @@ static void run(tr_ctx *ctx, tri_cell *cell)
                       ? 1
                       : TRI_CLOCK_EVERY;
     worker->sends_left = TRI_BATCH_SENDS;
-    // Relaxed: for observers.
-    atomic_store_explicit(&worker->running, cell, memory_order_relaxed);
+    // Release: observers look at the cell.
+    atomic_store_explicit(&worker->running, cell, memory_order_release);
     // Relaxed: the monitor and thieves look at it.
     atomic_store_explicit(
         &worker->progress,

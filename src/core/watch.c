@@ -340,8 +340,9 @@ void tri_watch_request(tri_worker *worker, tr_system *sys, tr_ref watcher,
 void tri_watch_requested(tr_ctx *ctx, tri_watch *request)
 {
     // Relaxed: we own the cell.
-    if (request->watcher.id ==
-        atomic_load_explicit(&ctx->cell->id, memory_order_relaxed)) {
+    if (tri_cell_life(ctx->cell) != TR_STATE_TERMINATED &&
+        request->watcher.id ==
+            atomic_load_explicit(&ctx->cell->id, memory_order_relaxed)) {
         (void)tri_watch_ref(ctx->worker, ctx->sys, ctx->cell, request->target,
                             false);
     }

@@ -84,9 +84,9 @@ static void supervision(tri_worker *worker, tri_cell *child,
 static void stuck(tri_worker *worker, tr_nanos since)
 {
     tr_system *sys = worker->sys;
-    // Relaxed: a look from outside; the path is found under the locks.
+    // Acquire: pairs with `run`. The path is found under the locks.
     tri_cell *cell =
-        atomic_load_explicit(&worker->running, memory_order_relaxed);
+        atomic_load_explicit(&worker->running, memory_order_acquire);
     const tr_type *type =
         atomic_load_explicit(&worker->handling, memory_order_relaxed);
     if (cell == NULL) {

@@ -43,7 +43,7 @@ TR_STATE(Counter, (int64_t, count));
 /* Tests are one at a time: what hooks need to know. */
 static struct {
     tr_ref probe;
-    bool tells;         // the hooks tell the probe
+    _Atomic(bool) tells;  // the hooks tell the probe
     tr_nanos start_for, stop_for;
     tr_err start_err;
     const Hold *held;
