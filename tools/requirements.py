@@ -17,8 +17,11 @@ import sys
 
 GROUP = re.compile(r"^## (\w+) (.+)$")
 LINE = re.compile(r"^([A-Z]+\d+) (.+)$")
-TEST = re.compile(r"^static void (test_\w+)\(void \*\*", re.M)
+# Tests are defined as functions or by a macro of their file; either way
+# their names stand in the list that main() runs.
+TEST = re.compile(r"\b(test_\w+)\b")
 ID = re.compile(r"[A-Z]+\d+")
+LEADING_ZEROS = re.compile(r"(?<=[A-Z])0+(?=\d)")
 COVERS = re.compile(r"\bCovers\s+((?:[A-Z]+\d+|and|,|\s|\*|#)+)\.")
 SUFFIX = re.compile(r"_(test|sim|stress|fuzz)$")
 
@@ -58,6 +61,7 @@ def find_tests(root):
         text = path.read_text(errors="replace")
         for name in TEST.findall(text):
             for word in name.split("_")[1:]:
+                word = LEADING_ZEROS.sub("", word.upper())
                 if ID.fullmatch(word):
                     covered[word].add(name)
         for words in COVERS.findall(text[:4000]):
