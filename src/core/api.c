@@ -317,25 +317,20 @@ tr_system *tr_system_of(tr_ctx *ctx)
 const char *tr_name(tr_ctx *ctx)
 {
     tri_cell *cell = ctx->cell;
-    tri_cell *parent = tri_cell_parent(cell);
-    if (cell->name == NULL) {
-        char text[32];
+    if (cell->name != NULL) {
+        return cell->name;
+    }
+    tri_ext *ext = tri_ext_need(ctx->worker, cell);
+    if (ext == NULL) {
+        return "$";
+    }
+    if (ext->own_name[0] == '\0') {
         // Relaxed: we own the cell.
-        snprintf(text, sizeof(text), "$%llx",
+        snprintf(ext->own_name, sizeof(ext->own_name), "$%llx",
                  (unsigned long long)atomic_load_explicit(
                      &cell->id, memory_order_relaxed));
-        char *made = strdup(text);  // its path stays the same
-        tri_ext *family = parent != NULL ? tri_ext_of(parent) : NULL;
-        // Whoever looks at names holds the family's lock: path.c.
-        if (family != NULL) {
-            tri_lock_take(&family->lock);
-        }
-        cell->name = made;
-        if (family != NULL) {
-            tri_lock_drop(&family->lock);
-        }
     }
-    return cell->name != NULL ? cell->name : "$";
+    return ext->own_name;
 }
 
 uint32_t tr_incarnation(tr_ctx *ctx)

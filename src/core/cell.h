@@ -320,6 +320,7 @@ struct tri_ext {
     tri_user_timer *receive_timeout;
     tr_nanos receive_span;
 
+    char own_name[24];                // what tr_name gave, without a name
     tri_failure failure;
     uint32_t restarts;                // in the window
     tr_nanos window_start;
