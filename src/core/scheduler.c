@@ -148,7 +148,7 @@ static tri_cell *fresh_pop(tri_worker *worker)
     return cell;
 }
 
-/* Thieves take the oldest: the root of the largest subtree. */
+/* Takes the oldest, the root of the largest subtree; any thread. */
 static tri_cell *fresh_steal(tri_worker *victim, int32_t at_least)
 {
     // Seq_cst: see fresh_pop.
@@ -658,7 +658,8 @@ static tri_cell *pick(tri_worker *worker)
     if (tick % TRI_FAIR == 0 && (cell = shared_pop(worker->group)) != NULL) {
         return cell;
     }
-    if (tick % 8 == 0 && (cell = fresh_pop(worker)) != NULL) {
+    // The oldest: whoever spawns on and on must not bury it for ever.
+    if (tick % 8 == 0 && (cell = fresh_steal(worker, 1)) != NULL) {
         return cell;
     }
     if (tick % 2 == 0 && (cell = bound_pop(worker)) != NULL) {
