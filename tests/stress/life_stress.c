@@ -64,7 +64,8 @@ static tr_err plant_start(tr_ctx *ctx, plant *self)
 {
     atomic_fetch_add(&self->garden->started, 1);
     (void)tr_alloc(ctx, 64);
-    (void)tr_after(ctx, TR_MS(1), Hurt, .how = self->depth);
+    // Ends the leaves, does nothing to the others: what fails is told to.
+    (void)tr_after(ctx, TR_MS(1), Hurt, .how = self->depth + 3);
     if (self->depth > 0) {
         tr_ref ref = tr_spawn(ctx, plants,
                               TR_INIT(plants, .garden = self->garden,

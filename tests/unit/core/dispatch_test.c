@@ -157,6 +157,64 @@ static void test_x26_a_busy_actor_is_fair(void **state)
     stage_close(&it);
 }
 
+/* An actor that waits for its first turn is not passed by for ever. */
+enum { LINKS_MAX = 1000000 };
+
+typedef struct chain {
+    _Atomic(bool) started;
+    _Atomic(uint64_t) links;
+} chain;
+
+typedef struct chain_link {
+    chain *chain;
+    bool victim;
+} chain_link;
+
+static tr_err link_start(tr_ctx *ctx, chain_link *self);
+
+TR_ACTOR(links, chain_link, TR_HOOK(pre_start, link_start));
+
+static tr_err link_start(tr_ctx *ctx, chain_link *self)
+{
+    chain *it = self->chain;
+    if (self->victim) {
+        atomic_store(&it->started, true);
+        return TR_OK;
+    }
+    if (!atomic_load(&it->started) &&
+        atomic_fetch_add(&it->links, 1) < LINKS_MAX) {
+        // As a child of /user: it does not wait for its own.
+        (void)tr_spawn(tr_system_of(ctx), links, TR_INIT(links, .chain = it));
+    }
+    tr_stop(ctx, tr_self(ctx));
+    return TR_OK;
+}
+
+static tr_err act_begin_chain(tr_ctx *ctx, puppet *self, const Act *m,
+                              void *arg)
+{
+    (void)self;
+    (void)m;
+    (void)tr_spawn(ctx, links, TR_INIT(links, .chain = arg, .victim = true));
+    (void)tr_spawn(ctx, links, TR_INIT(links, .chain = arg));
+    return TR_OK;
+}
+
+static void test_x26_a_new_actor_does_not_starve(void **state)
+{
+    stage it;
+    chain one = {0};
+    tr_system_options options = {.size = sizeof(options), .workers = 1};
+    (void)state;
+    stage_open_real(&it, &options);
+    expect_ok(stage_ask(&it, it.one, act_begin_chain, &one));
+    while (!atomic_load(&one.started)) {
+        expect_ok(stage_ask(&it, it.two, act_nothing, NULL));
+    }
+    assert_true(atomic_load(&one.links) < LINKS_MAX / 2);
+    stage_close(&it);
+}
+
 /* MB2, MB3: many senders, never two turns of one actor at a time. */
 enum { SENDERS = 3 };
 
@@ -244,6 +302,7 @@ int main(void)
         cmocka_unit_test(test_dp02_any_number_of_workers),
         cmocka_unit_test(test_dp08_blocked_workers_are_replaced),
         cmocka_unit_test(test_x26_a_busy_actor_is_fair),
+        cmocka_unit_test(test_x26_a_new_actor_does_not_starve),
         cmocka_unit_test(test_mb02_one_turn_at_a_time),
         cmocka_unit_test(test_x37_auto_stop),
     };
