@@ -59,7 +59,8 @@ TR_ACTOR(forker, Short, TR_ON(Begin, forker_begin));
 static double run_fork_join_create(bench *b)
 {
     Fork fork = {.b = b};
-    tr_ref master = tr_spawn(b->sys, forker, TR_INIT(forker, .fork = &fork));
+    tr_ref master = tr_spawn(b->sys, forker, .joinable = true,
+                             TR_INIT(forker, .fork = &fork));
     tr_tell(b->sys, master, Begin);
     double seconds = bench_wait(b);
     // Relaxed: bench_wait's lock orders it after the last handler.

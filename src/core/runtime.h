@@ -36,6 +36,7 @@ enum {
     TRI_BATCH_SENDS = 256,    // performance.md 3.3
 #endif
     TRI_CLOCK_EVERY = 64,     // messages between two looks at the clock
+    TRI_CLOCK_FIRST = 8,      // and before the first two of an activation
     TRI_ID_BLOCK = 1024,      // ids a worker takes at once
     TRI_DEFS_CACHED = 16,
     TRI_STEP_WINDOW = 16,     // runnable cells a stepping world picks from

@@ -724,13 +724,22 @@ static bool spent(tr_ctx *ctx)
     if (worker->stepping || TRI_BATCH_MESSAGES <= TRI_CLOCK_EVERY) {
         return true;
     }
-    ctx->budget = TRI_CLOCK_EVERY;
+    tr_nanos before = ctx->started == 0 ? 0 : worker->now;
     tr_nanos now = tri_clock(worker);
-    if (ctx->started == 0) {
+    if (before == 0) {
         ctx->started = now;
+        ctx->budget = TRI_CLOCK_FIRST;
         return false;
     }
-    return now - ctx->started > TRI_QUANTUM;
+    if (now - ctx->started > TRI_QUANTUM) {
+        // Relaxed: a request to ourselves; work may be waiting for others.
+        atomic_store_explicit(&worker->look, 1, memory_order_relaxed);
+        return true;
+    }
+    // Slow handlers look at the clock more often.
+    bool slow = now - before > TRI_QUANTUM / 16;
+    ctx->budget = slow ? 1 : TRI_CLOCK_EVERY;
+    return false;
 }
 
 static void activation(tr_ctx *ctx)
@@ -787,7 +796,7 @@ static void run(tr_ctx *ctx, tri_cell *cell)
     ctx->started = 0;
     ctx->budget = worker->stepping || TRI_BATCH_MESSAGES == 1
                       ? 1
-                      : TRI_CLOCK_EVERY;
+                      : TRI_CLOCK_FIRST;
     worker->sends_left = TRI_BATCH_SENDS;
     // Release: observers look at the cell.
     atomic_store_explicit(&worker->running, cell, memory_order_release);
