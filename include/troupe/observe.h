@@ -72,7 +72,6 @@ typedef struct tr_metrics_snapshot {
     uint64_t deadlocks;     // waits refused with TR_EDEADLOCK
     uint64_t steals;        // actors taken over by an idle worker
     uint64_t parks;         // times a worker went to sleep
-    uint64_t mail_bytes;    // now waiting in mailboxes
     uint64_t virtual_names;   // names of virtual actors in use
     uint64_t virtual_active;  // of these, active now
     uint64_t activations;     // of virtual actors

@@ -67,12 +67,6 @@ TR_API TR_NODISCARD tr_err
 tr_storage_sqlite_with(tr_storage **out, const char *file,
                        const tr_storage_options *options);
 /*
- * In a PostgreSQL database; dsn as libpq reads it. Component troupe-postgres.
- * Errors: TR_ESTORAGE, TR_ENOMEM.
- */
-TR_API TR_NODISCARD tr_err tr_storage_postgres(tr_storage **out,
-                                               const char *dsn);
-/*
  * Takes storage; NULL is allowed. No system may use it any more (a check).
  * Waits until everything that was asked for has been answered.
  */

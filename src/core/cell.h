@@ -76,7 +76,6 @@ enum {
     TRI_SIG_CHILDREN = 32, // the last child has ended
     TRI_SIG_TIMER = 64,    // cell.timer has fired
     TRI_SIG_FORCE = 128,
-    TRI_SIG_SUSPEND = 256, // a sibling's restart is being prepared
     TRI_SIG_ROOM = 512,    // senders wait for room
     TRI_SIG_CLOSING = 1024,// shutdown: waits end with TR_ECLOSED
     TRI_SIG_WAKE = 2048,   // a parked turn has become ready

@@ -103,6 +103,13 @@ static uint32_t closes(const link *home, link *chain)
     return count;
 }
 
+static void count_refused(tr_ctx *ctx)
+{
+    // Relaxed: a statistic.
+    atomic_fetch_add_explicit(&ctx->worker->count.deadlocks, 1,
+                              memory_order_relaxed);
+}
+
 static void describe(tr_system *sys, tr_ctx *ctx, const link *home,
                      const link *chain, uint32_t count, const tr_type *type)
 {
@@ -199,6 +206,7 @@ tr_err tri_edge_begin(tr_ctx *ctx, tri_wait *wait)
     }
     describe(ctx->sys, ctx, &edge, chain, count, wait->type);
     tri_edge_end(ctx, wait);
+    count_refused(ctx);
     return TR_EDEADLOCK;
 }
 
@@ -283,5 +291,6 @@ tr_err tri_edge_move(tr_ctx *ctx, tr_msg *request, tr_ref to)
         return TR_OK;
     }
     describe(sys, ctx, &edge, chain, count, request->node.type);
+    count_refused(ctx);
     return TR_EDEADLOCK;
 }

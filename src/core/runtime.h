@@ -39,7 +39,6 @@ enum {
     TRI_CLOCK_FIRST = 8,      // and before the first two of an activation
     TRI_ID_BLOCK = 1024,      // ids a worker takes at once
     TRI_DEFS_CACHED = 16,
-    TRI_STEP_WINDOW = 16,     // runnable cells a stepping world picks from
     TRI_FAIR = 64,            // picks between two looks at the shared queue
     TRI_LOOK_EVERY = 16,      // picks between two looks at the clock
     TRI_STEAL_EVERY = 8,      // rounds of a search between two attempts
@@ -68,7 +67,6 @@ enum {
     TRI_CTX_REPLIES = 2,   // reply messages whose text the turn borrows
     TRI_CTX_FUTURES = 4,
     TRI_CTX_MSG_GONE = 8,  // kept, stashed or forwarded: not ours any more
-    TRI_CTX_BECOME = 16,
 };
 
 typedef struct tri_scratch {
@@ -112,11 +110,12 @@ typedef enum tri_after {
 
 typedef struct tri_counters {  // written by one worker, read by anybody
     _Atomic(uint64_t) messages;
-    _Atomic(uint64_t) activations;
     _Atomic(uint64_t) spawned;
     _Atomic(uint64_t) ended;
     _Atomic(uint64_t) asks;
-    _Atomic(uint64_t) parked_turns;
+    _Atomic(uint64_t) parked_turns;  // now
+    _Atomic(uint64_t) timers;
+    _Atomic(uint64_t) deadlocks;
     _Atomic(uint64_t) steals;
     _Atomic(uint64_t) parks;
     _Atomic(uint64_t) failures;
@@ -141,7 +140,6 @@ struct tri_worker {
     uint32_t bound_count;
     uint32_t tick;
     bool stepping;         // runs one activation at a time for a world
-    bool leave;            // the loop returns to the thread's stack
     tri_cell *step_pick;
     uint64_t id_next, id_end;
     tr_nanos now;          // the clock when it was last read
@@ -172,7 +170,6 @@ struct tri_worker {
     _Alignas(128) _Atomic(uint32_t) park_word;  // 1: asleep
     _Atomic(uint32_t) look;      // the monitor asks: read the clock
     _Alignas(128) tri_counters count;
-    _Atomic(tr_nanos) busy_since;  // of the running activation; 0: none
     _Atomic(uint64_t) progress;    // activations, for the monitor
 
     _Alignas(128) tri_lock wheel_lock;
@@ -500,7 +497,7 @@ void tri_wheel_noted(tri_worker *worker);  // with its lock: after arming
 void tri_disarm(tr_system *sys, uint16_t wheel, tri_timer *timer);
 /* Disarms; false: it had fired, or never been armed. */
 bool tri_disarm_was_armed(tr_system *sys, tri_wait *wait);
-enum { TRI_TIMER_CELL, TRI_TIMER_WAIT, TRI_TIMER_USER, TRI_TIMER_PROMISE };
+enum { TRI_TIMER_CELL, TRI_TIMER_WAIT, TRI_TIMER_USER };
 
 /* ---- spawn.c ---- */
 

@@ -550,10 +550,9 @@ static void worker_sleep(tri_worker *worker)
                 must_leave(worker);
     tr_nanos timeout = until_timer(worker, tri_clock(worker));
     if (!work && timeout > 0) {
-        // Relaxed: a statistic, and for the monitor.
+        // Relaxed: a statistic.
         atomic_fetch_add_explicit(&worker->count.parks, 1,
                                   memory_order_relaxed);
-        atomic_store_explicit(&worker->busy_since, 0, memory_order_relaxed);
         world->ops->park(world, &worker->park_word, 1, timeout);
     }
     atomic_fetch_sub_explicit(&group->sleeping, 1, memory_order_seq_cst);
@@ -616,6 +615,9 @@ static void fire_one(tri_worker *worker, tri_timer *timer)
         tri_wait_timed_out(worker, tri_container_of(timer, tri_wait, timer));
         break;
     default:
+        // Relaxed: a statistic.
+        atomic_fetch_add_explicit(&worker->count.timers, 1,
+                                  memory_order_relaxed);
         tri_user_timer_fire(worker,
                             tri_container_of(timer, tri_user_timer, timer));
         break;

@@ -182,6 +182,8 @@ tr_err tri_park(tr_ctx *ctx, tri_wait *wait)
     atomic_fetch_add_explicit(&worker->count.parked_turns, 1,
                               memory_order_relaxed);
     leave(ctx, next, TRI_AFTER_CONTINUE);
+    atomic_fetch_sub_explicit(&worker->count.parked_turns, 1,
+                              memory_order_relaxed);
     ctx->wait = NULL;
     wait->ctx = NULL;
     return ctx->cancel != TR_OK ? ctx->cancel : wait->err;

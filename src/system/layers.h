@@ -77,9 +77,7 @@ typedef struct tri_layers {
     _Atomic(uint32_t) hook_count;    // length of hooks
 
     _Atomic(uint64_t) unhandled, escalations, overloads, events_lost;
-    _Atomic(uint32_t) ended_user;    // 1: /user has ended
     _Atomic(uint32_t) forced;
-    tr_nanos overload_told;
 } tri_layers;
 
 static inline tri_layers *tri_layers_of(tr_system *sys)

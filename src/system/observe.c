@@ -242,6 +242,9 @@ void tr_metrics(tr_system *sys, tr_metrics_snapshot *out)
         ADD(spawned, spawned);
         ADD(ended, ended);
         ADD(asks, asks);
+        ADD(parked, parked_turns);
+        ADD(timers, timers);
+        ADD(deadlocks, deadlocks);
         ADD(failures, failures);
         ADD(restarts, restarts);
         ADD(steals, steals);
@@ -280,6 +283,7 @@ size_t tr_metrics_text(tr_system *sys, char *buf, size_t size)
                  " " kind "\ntroupe_" metric "{system=\"%s\"} %llu\n",           \
                  sys->name, (unsigned long long)m.field)
     LINE("gauge", "actors", actors, "actors alive");
+    LINE("gauge", "parked", parked, "handlers that wait");
     LINE("counter", "actors_spawned_total", spawned, "actors spawned");
     LINE("counter", "actors_ended_total", ended, "actors ended");
     LINE("counter", "messages_total", messages, "messages handled");
@@ -290,6 +294,9 @@ size_t tr_metrics_text(tr_system *sys, char *buf, size_t size)
          "messages of a type their actor does not take");
     LINE("counter", "failures_total", failures, "turns that failed");
     LINE("counter", "restarts_total", restarts, "restarts");
+    LINE("counter", "timers_total", timers, "timers fired");
+    LINE("counter", "deadlocks_total", deadlocks,
+         "waits refused because they would close a cycle");
     LINE("counter", "overloads_total", overloads,
          "sends beyond a soft limit that could not wait");
     LINE("counter", "events_lost_total", events_lost, "events dropped");

@@ -1,0 +1,83 @@
+/*
+ * metrics_test.c - the numbers of tr_metrics follow what happens.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <troupe/troupe.h>
+
+TR_REQUEST(Loop, tr_none);
+TR_MESSAGE(Nap);
+TR_MESSAGE(Ring);
+
+static tr_err on_loop(tr_ctx *ctx, void *self, const Loop *m)
+{
+    (void)self;
+    // To wait for oneself is the shortest cycle.
+    tr_err err = tr_ask(ctx, tr_self(ctx), NULL, TR_SECONDS(1), Loop);
+    assert_int_equal(err, TR_EDEADLOCK);
+    return tr_reply(ctx, m);
+}
+
+static tr_err on_nap(tr_ctx *ctx, void *self, const Nap *m)
+{
+    (void)self, (void)m;
+    (void)tr_after(ctx, TR_SECONDS(1), Ring);
+    return tr_sleep(ctx, TR_SECONDS(10));
+}
+
+static tr_err on_ring(tr_ctx *ctx, void *self, const Ring *m)
+{
+    (void)ctx, (void)self, (void)m;
+    return TR_OK;
+}
+
+TR_ACTOR(subject, void, TR_ON(Loop, on_loop), TR_ON(Nap, on_nap),
+         TR_ON(Ring, on_ring));
+
+static tr_metrics_snapshot now(tr_system *sys)
+{
+    tr_metrics_snapshot m = {.size = sizeof(m)};
+    tr_metrics(sys, &m);
+    return m;
+}
+
+static void test_PA5_metrics_count_waits_timers_and_cycles(void **state)
+{
+    (void)state;
+    tr_sim *sim;
+    tr_system *sys;
+    TR_MUST(tr_sim_new(&sim, 1));
+    TR_MUST(tr_system_open(&sys, .world = tr_sim_world(sim), .log_level = 9));
+    tr_ref ref = tr_spawn(sys, subject);
+    TR_MUST(tr_ask(sys, ref, NULL, TR_SECONDS(5), Loop));
+    assert_int_equal(now(sys).deadlocks, 1);
+    assert_int_equal(now(sys).parked, 0);
+
+    tr_tell(sys, ref, Nap);
+    tr_sim_advance(sim, TR_SECONDS(5));
+    assert_int_equal(now(sys).parked, 1);
+    assert_int_equal(now(sys).timers, 1);
+    tr_sim_advance(sim, TR_SECONDS(6));
+    assert_int_equal(now(sys).parked, 0);
+    assert_int_equal(now(sys).messages, 3);
+
+    char text[4096];
+    assert_true(tr_metrics_text(sys, text, sizeof(text)) < sizeof(text));
+    assert_non_null(strstr(text, "troupe_deadlocks_total{system=\"troupe\"} 1"));
+    TR_MUST(tr_system_close(sys, 0));
+    tr_sim_free(sim);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_PA5_metrics_count_waits_timers_and_cycles),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
