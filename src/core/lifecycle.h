@@ -13,16 +13,22 @@
 /* In tri_ext.handles: the actor ends with its last handle. */
 #define TRI_HANDLES_COUNT (UINT32_C(1) << 31)
 
+/* cell->stage, while STOPPING and RESTARTING. */
+enum {
+    TRI_STAGE_UNWIND,    // parked turns must return
+    TRI_STAGE_FAMILY,    // pre_stop or pre_restart is done
+    TRI_STAGE_CHILDREN,  // children must end
+    TRI_STAGE_RELEASE,   // post_stop is done
+    TRI_STAGE_DELAY,     // the delay before the next incarnation
+    TRI_STAGE_START,     // ... is over
+    TRI_STAGE_QUIET = 64,  // a bit: the hooks of this end have run already
+};
+
 /* A code that only the runtime may use becomes TR_EFAILED. */
 tr_err tri_blame(tr_err err);
 
 /* Whether it may have another child: not beyond pre_stop (rule 24). */
 bool tri_life_takes_children(tri_cell *cell);
-
-void tri_unstash(tri_cell *cell);
-/* Takes node: a dead letter, or what else becomes of its kind. */
-void tri_drain_node(tri_worker *worker, tr_ref self, tri_node *node,
-                    uint32_t reason);
 
 /* ---- spawn.c ---- */
 
@@ -68,7 +74,59 @@ void tri_join_abandon(tri_join *join);  // frees it
 
 /* The behaviour it was spawned with; its hooks are the actor's. */
 const tri_behaviour *tri_first_behaviour(tri_cell *cell);
-void tri_state_abandon(tri_worker *worker, tri_cell *cell);
+const tr_actor_def *tri_def_of(tri_cell *cell);
+/* The event of a state, where tri_life_set has not told it (X1). */
+void tri_life_tell(tri_worker *worker, tri_cell *cell, tr_state state);
+
+typedef tr_err (*tri_plain_hook)(tr_ctx *ctx, void *self);
+void tri_hook_begin(tr_ctx *ctx, tr_phase phase);
+/* Begins, runs and ends; on an error the end of the turn is the caller's. */
+tr_err tri_hook_run(tr_ctx *ctx, tr_phase phase, tri_plain_hook hook);
+/* A hook of the end failed: the end goes on, the log tells. */
+void tri_hook_failed(tr_ctx *ctx, tr_err err);
+/* Such an actor has never run: there is nothing to say good-bye to. */
+bool tri_failed_to_start(tri_cell *cell);
+
+/* ---- start.c ---- */
+
+tri_step tri_life_start(tr_ctx *ctx);
+void tri_life_resume(tr_ctx *ctx);
+void tri_restart_begin(tr_ctx *ctx);
+tri_step tri_restart_step(tr_ctx *ctx);
+void tri_state_free(tri_worker *worker, tri_cell *cell);
+
+/* ---- stop.c ---- */
+
+void tri_stop_begin(tr_ctx *ctx, tr_reason reason);
+tri_step tri_stop_step(tr_ctx *ctx);
+void tri_post_stop(tr_ctx *ctx, tr_reason reason);
+/* Rule 14: what ends with an incarnation; kept requests hear err. */
+void tri_life_release(tr_ctx *ctx, tr_err err);
+/* Rule 28: a successor must not load under a write of ours. */
+bool tri_waits_for_store(tri_cell *cell);
+tr_nanos tri_stop_timeout(tri_cell *cell);
+void tri_deadline_arm(tr_ctx *ctx, tr_nanos span);
+void tri_deadline_disarm(tr_system *sys, tri_cell *cell);
+/* Sends a signal to every child, newest first (X44). */
+void tri_children_signal(tr_ctx *ctx, uint32_t signal);
+/* From now on no child can be added, or again. */
+void tri_family_close(tri_cell *cell, bool closed);
+uint32_t tri_children_live(tri_cell *cell);
+
+/* ---- drain.c ---- */
+
+/* Takes the list. */
+void tri_queue_append(tri_cell *cell, tri_node *list);
+/* Stashed and urgent mail into the queue. */
+void tri_queue_gather(tri_cell *cell);
+void tri_queue_dead(tri_worker *worker, tri_cell *cell, uint32_t reason);
+/* Stashed mail goes back in front, oldest first. */
+void tri_unstash(tri_cell *cell);
+/* Takes node: a dead letter, or what else becomes of its kind. */
+void tri_drain_node(tri_worker *worker, tr_ref self, tri_node *node,
+                    uint32_t reason);
+/* The queue of an actor that has ended, by its strategy. */
+void tri_drain(tr_ctx *ctx);
 
 /* ---- ask.c ---- */
 

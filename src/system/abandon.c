@@ -143,7 +143,7 @@ static void free_tree(tri_worker *worker, tri_cell *cell)
         tri_map_fini(&ext->watching);
         tri_map_fini(&ext->names);
     }
-    tri_state_abandon(worker, cell);
+    tri_state_free(worker, cell);
     if (!tri_cell_is_virtual(cell)) {
         free((void *)(uintptr_t)cell->name);
     }

@@ -1,0 +1,231 @@
+/*
+ * start.c - how a life begins, and begins again.
+ *
+ * A restart says good-bye to one incarnation and starts the next in the same
+ * cell: pre_restart, children, post_stop, what the incarnation held, the
+ * delay, then as at the first start and post_restart (X4, X51). Nothing
+ * restarts over a live stack (rule 5).
+ */
+#include "core/lifecycle.h"
+
+#include <string.h>
+
+#include "core/mailbox.h"
+
+static uint32_t state_class(size_t size)
+{
+    return size <= 16   ? TRI_CLASS_TINY
+           : size <= 32 ? TRI_CLASS_SMALL
+                        : tri_class_of(size);
+}
+
+static void *state_alloc(tri_worker *worker, size_t size)
+{
+    uint32_t klass = state_class(size);
+    return klass == TRI_CLASS_BIG ? tri_big_alloc(&worker->sys->mem, size)
+                                  : tri_cache_alloc(&worker->cache, klass);
+}
+
+void tri_state_free(tri_worker *worker, tri_cell *cell)
+{
+    size_t size = tri_def_of(cell)->state_size;
+    if (cell->state == NULL) {
+        return;
+    }
+    uint32_t klass = state_class(size);
+    if (klass == TRI_CLASS_BIG) {
+        tri_big_free(&worker->sys->mem, cell->state);
+    } else {
+        tri_cache_free(&worker->cache, klass, cell->state);
+    }
+    cell->state = NULL;
+}
+
+static tr_err state_init(tri_worker *worker, tri_cell *cell)
+{
+    size_t size = tri_def_of(cell)->state_size;
+    if (size == 0) {
+        return TR_OK;
+    }
+    if (cell->state == NULL) {
+        cell->state = state_alloc(worker, size);
+        if (cell->state == NULL) {
+            return TR_ENOMEM;
+        }
+    }
+    const tri_props *props = cell->props;
+    if (props != NULL && props->init != NULL) {
+        memcpy(cell->state, props->init, size);
+    } else {
+        memset(cell->state, 0, size);
+    }
+    return TR_OK;
+}
+
+/* on_run is a turn like any other; it just may last. */
+static void begin_on_run(tr_ctx *ctx)
+{
+    const tr_actor_def *def = tri_def_of(ctx->cell);
+    ctx->kind = TRI_TURN_RUN;
+    ctx->phase = TR_IN_RUN;
+    ctx->msg = NULL;
+    ctx->in_turn = true;
+    tr_err err = def->on_run(ctx, ctx->cell->state);
+    if (ctx->cancel != TR_OK && err == ctx->cancel) {
+        err = TR_OK;  // rule 10: a normal end
+    }
+    if (err != TR_OK) {
+        tri_life_fail(ctx, err);
+    } else {
+        tri_turn_end(ctx);
+    }
+}
+
+tri_step tri_life_start(tr_ctx *ctx)
+{
+    tri_cell *cell = ctx->cell;
+    tri_worker *worker = ctx->worker;
+    const tr_actor_def *def = tri_def_of(cell);
+    bool again = tri_cell_incarnation(cell) > 0;
+
+    tri_life_set(worker, cell, TR_STATE_STARTING);
+    // Relaxed: only the owner writes.
+    atomic_fetch_add_explicit(&cell->lives, 1, memory_order_relaxed);
+    cell->stage = 0;
+    ctx->phase = TR_IN_START;
+    tr_err err = state_init(worker, cell);
+    if (err == TR_OK && cell->props != NULL && cell->props->storage != NULL) {
+        tri_hook_begin(ctx, TR_IN_START);
+        err = ctx->sys->up->load_state(ctx, cell->state);
+        if (err == TR_OK) {
+            tri_turn_end(ctx);
+        }
+    }
+    if (err == TR_OK) {
+        err = tri_hook_run(ctx, TR_IN_START, def->pre_start);
+    }
+    if (tri_cell_life(cell) != TR_STATE_STARTING) {
+        tri_turn_end(ctx);
+        return TRI_STEP_AGAIN;  // stopped while the hook was parked
+    }
+    if (err != TR_OK) {
+        tri_life_fail(ctx, err);
+        return TRI_STEP_AGAIN;
+    }
+    tri_life_set(worker, cell, TR_STATE_RUNNING);
+    err = tri_hook_run(ctx, TR_IN_START, def->post_start);
+    if (err == TR_OK && again) {
+        err = tri_hook_run(ctx, TR_IN_RESTART, def->post_restart);
+    }
+    if (err != TR_OK) {
+        tri_life_fail(ctx, err);
+        return TRI_STEP_AGAIN;
+    }
+    tri_join_started(worker, cell, TR_OK);
+    if (def->on_run != NULL && tri_cell_life(cell) == TR_STATE_RUNNING) {
+        begin_on_run(ctx);
+    }
+    return TRI_STEP_AGAIN;
+}
+
+/* ---- restarting ---- */
+
+void tri_restart_begin(tr_ctx *ctx)
+{
+    tri_cell *cell = ctx->cell;
+    cell->stage = TRI_STAGE_UNWIND;
+    tri_life_set(ctx->worker, cell, TR_STATE_RESTARTING);
+    // Relaxed: a statistic.
+    atomic_fetch_add_explicit(&ctx->worker->count.restarts, 1,
+                              memory_order_relaxed);
+    tri_cut_waits(ctx->worker, cell,
+                  TRI_CUT_MESSAGES | TRI_CUT_RUN | TRI_CUT_HOOKS,
+                  TR_ERESTARTED);
+    tri_deadline_arm(ctx, tri_stop_timeout(cell));
+}
+
+void tri_life_resume(tr_ctx *ctx)
+{
+    tri_cell *cell = ctx->cell;
+    tri_failure_clear(ctx->worker, cell, TR_DEAD_FAILED);
+    tri_life_set(ctx->worker, cell, TR_STATE_RUNNING);
+    // Whose failure was escalated to us goes on as well.
+    tri_children_signal(ctx, TRI_SIG_RESUME);
+}
+
+tri_step tri_restart_step(tr_ctx *ctx)
+{
+    tri_cell *cell = ctx->cell;
+    const tr_actor_def *def = tri_def_of(cell);
+    tri_ext *ext = tri_ext_of(cell);
+    bool keep = tri_supervision_of(ctx->sys, cell)->keep_children;
+
+    switch (cell->stage) {
+    case TRI_STAGE_UNWIND:
+        if (tri_parked_count(cell, TRI_CUT_MESSAGES | TRI_CUT_RUN) > 0) {
+            return TRI_STEP_WAIT;
+        }
+        cell->stage = TRI_STAGE_FAMILY;
+        if (def->pre_restart != NULL) {
+            tri_failure_view view;
+            tri_failure_show(ctx->sys, cell, &view);
+            tri_hook_begin(ctx, TR_IN_RESTART);
+            tr_err err = def->pre_restart(ctx, cell->state, &view.failure);
+            if (err != TR_OK) {
+                tri_hook_failed(ctx, err);
+            } else {
+                tri_turn_end(ctx);
+            }
+        }
+        return TRI_STEP_AGAIN;
+    case TRI_STAGE_FAMILY:
+        cell->stage = TRI_STAGE_CHILDREN;
+        if (!keep) {
+            tri_family_close(cell, true);
+            tri_children_signal(ctx, TRI_SIG_STOP);
+        }
+        return TRI_STEP_AGAIN;
+    case TRI_STAGE_CHILDREN:
+        if (!keep && tri_children_live(cell) > 0) {
+            return TRI_STEP_WAIT;
+        }
+        cell->stage = TRI_STAGE_RELEASE;
+        tri_post_stop(ctx, TR_RESTARTING);
+        return TRI_STEP_AGAIN;
+    case TRI_STAGE_RELEASE:
+        if (tri_waits_for_store(cell)) {
+            return TRI_STEP_WAIT;
+        }
+        tri_life_release(ctx, TR_ERESTARTED);
+        if (keep) {
+            tri_unwatch_all_but_children(ctx->worker, cell);
+        } else {
+            tri_unwatch_all(ctx->worker, cell);
+        }
+        tri_unstash(cell);
+        if (tri_supervision_of(ctx->sys, cell)->clear_mailbox) {
+            tri_detach(cell);
+            tri_queue_gather(cell);
+            tri_queue_dead(ctx->worker, cell, TR_DEAD_RESTARTED);
+        }
+        tri_failure_retry(ctx, cell);
+        tri_cell_become(cell, tri_first_behaviour(cell));
+        cell->stage = TRI_STAGE_DELAY;
+        if (ext != NULL && ext->backoff > 0) {
+            tri_deadline_arm(ctx, ext->backoff);
+            ext->backoff = 0;
+            return TRI_STEP_WAIT;
+        }
+        cell->stage = TRI_STAGE_START;
+        return TRI_STEP_AGAIN;
+    case TRI_STAGE_DELAY:
+        return TRI_STEP_WAIT;
+    default:
+        tri_deadline_disarm(ctx->sys, cell);
+        tri_family_close(cell, false);
+        if (keep) {  // whose failure was escalated to us begins anew as well
+            tri_children_signal(ctx, TRI_SIG_RESTART | TRI_SIG_RESUME);
+        }
+        return tri_life_start(ctx);
+    }
+}

@@ -1,0 +1,338 @@
+/*
+ * stop.c - how a life ends.
+ *
+ * The order of an end (X1, X2): children, post_stop, STOPPED, drain, name and
+ * id, event, tr_terminated to the watchers, TERMINATED. Nothing here waits in
+ * its thread: each step returns, and a signal brings the next.
+ */
+#include "core/lifecycle.h"
+
+#include <stdlib.h>
+
+#include "core/mailbox.h"
+
+/* ---- deadlines and the family ---- */
+
+tr_nanos tri_stop_timeout(tri_cell *cell)
+{
+    return cell->props != NULL && cell->props->stop_timeout > 0
+               ? cell->props->stop_timeout
+               : TRI_STOP_TIMEOUT;
+}
+
+void tri_deadline_disarm(tr_system *sys, tri_cell *cell)
+{
+    if (cell->timer.due != 0) {  // else it was never armed
+        tri_disarm(sys, cell->wheel, &cell->timer);
+        cell->timer.due = 0;
+    }
+}
+
+void tri_deadline_arm(tr_ctx *ctx, tr_nanos span)
+{
+    tri_cell *cell = ctx->cell;
+    tri_deadline_disarm(ctx->sys, cell);
+    cell->wheel = (uint16_t)ctx->worker->index;
+    tri_arm(ctx->worker, &cell->timer, tri_clock(ctx->worker) + span,
+            TRI_TIMER_CELL);
+}
+
+/* Sends a signal to every child, newest first (X44). */
+void tri_children_signal(tr_ctx *ctx, uint32_t signal)
+{
+    tri_ext *ext = tri_ext_of(ctx->cell);
+    if (ext == NULL) {
+        return;
+    }
+    tri_lock_take(&ext->lock);
+    for (tri_cell *child = ext->last_child; child != NULL;
+         child = child->sibling_prev) {
+        // Relaxed: linked children have not retired their id.
+        uint64_t id = atomic_load_explicit(&child->id, memory_order_relaxed);
+        tri_signal(ctx->worker, child, id, signal);
+    }
+    tri_lock_drop(&ext->lock);
+}
+
+/* From now on no child can be added, or again. */
+void tri_family_close(tri_cell *cell, bool closed)
+{
+    tri_ext *ext = tri_ext_of(cell);
+    if (ext != NULL) {
+        tri_lock_take(&ext->lock);
+        ext->closed = closed;
+        tri_lock_drop(&ext->lock);
+    }
+}
+
+uint32_t tri_children_live(tri_cell *cell)
+{
+    tri_ext *ext = tri_ext_of(cell);
+    // Acquire: pairs with child_ended; what ended children did is seen.
+    return ext == NULL ? 0
+                       : atomic_load_explicit(&ext->live_children,
+                                              memory_order_acquire);
+}
+
+/* ---- the first step ---- */
+
+/* The stop deadline runs as soon as there is something to wait for. */
+static void arm_stop(tr_ctx *ctx)
+{
+    if (ctx->cell->timer.due == 0) {
+        tri_deadline_arm(ctx, tri_stop_timeout(ctx->cell));
+    }
+}
+
+void tri_stop_begin(tr_ctx *ctx, tr_reason reason)
+{
+    tri_cell *cell = ctx->cell;
+    tr_state life = tri_cell_life(cell);
+    bool kill = reason == TR_KILLED;
+
+    if (life == TR_STATE_STOPPING) {
+        if (kill && cell->reason != TR_KILLED) {
+            cell->reason = TR_KILLED;
+            tri_cut_waits(ctx->worker, cell,
+                          TRI_CUT_MESSAGES | TRI_CUT_RUN | TRI_CUT_HOOKS,
+                          TR_EKILLED);
+            if ((cell->stage & ~TRI_STAGE_QUIET) >= TRI_STAGE_CHILDREN) {
+                tri_children_signal(ctx, TRI_SIG_KILL);
+            }
+        }
+        return;
+    }
+    if (life == TR_STATE_CREATED) {
+        tri_life_set(ctx->worker, cell, TR_STATE_STARTING);
+    }
+    // The old incarnation has said good-bye, and may hold nothing any more.
+    bool silent = life == TR_STATE_RESTARTING &&
+                  cell->stage >= TRI_STAGE_RELEASE;
+    cell->reason = (uint8_t)reason;
+    cell->stage = TRI_STAGE_UNWIND | (silent ? TRI_STAGE_QUIET : 0);
+    tri_life_set(ctx->worker, cell, TR_STATE_STOPPING);
+    tri_queue_append(cell, tri_close_user(cell));
+    tri_room(ctx->worker, cell);
+    tri_deadline_disarm(ctx->sys, cell);  // of a restart
+    if (cell->slow & TRI_SLOW_PARKED) {
+        arm_stop(ctx);
+    }
+    if (kill) {
+        tri_cut_waits(ctx->worker, cell,
+                      TRI_CUT_MESSAGES | TRI_CUT_RUN | TRI_CUT_HOOKS,
+                      TR_EKILLED);
+    } else {
+        tri_cut_waits(ctx->worker, cell, TRI_CUT_RUN, TR_ESTOPPED);
+    }
+}
+
+/* ---- what an incarnation leaves behind ---- */
+
+static void answer_kept(tri_worker *worker, tri_cell *cell, tr_err err)
+{
+    tri_ext *ext = tri_ext_of(cell);
+    while (ext->kept != NULL) {
+        tr_msg *msg = tri_msg_from(ext->kept);
+        ext->kept = ext->kept->next;
+        if ((msg->node.flags & TRI_MSG_ASK) &&
+            !(msg->node.flags & TRI_MSG_ANSWERED)) {
+            tri_answer_error(worker, msg, err, NULL);
+        } else {
+            tri_msg_free(&worker->cache, msg);
+        }
+    }
+}
+
+/* Rule 14: what ends with an incarnation. */
+void tri_life_release(tr_ctx *ctx, tr_err err)
+{
+    tri_worker *worker = ctx->worker;
+    tri_cell *cell = ctx->cell;
+    tri_ext *ext = tri_ext_of(cell);
+    if (ext == NULL) {
+        return;
+    }
+    tri_timers_cancel_all(worker, cell);
+    tri_waits_drop(worker, cell);
+    answer_kept(worker, cell, err);
+    tri_heap_release(worker, cell);
+    worker->sys->up->released(worker, cell);
+}
+
+/* ---- the end ---- */
+
+/* The name is free and the parent does not know us any more. */
+static void leave_family(tri_cell *cell)
+{
+    for (;;) {
+        tri_cell *parent = tri_cell_parent(cell);
+        if (parent == NULL) {
+            return;
+        }
+        // Acquire: pairs with tri_ext_need; gone only if we were given up.
+        tri_ext *ext = atomic_load_explicit(&parent->ext,
+                                            memory_order_acquire);
+        if (ext == NULL) {
+            continue;
+        }
+        tri_lock_take(&ext->lock);
+        if (tri_cell_parent(cell) != parent) {
+            tri_lock_drop(&ext->lock);
+            continue;  // we were given up meanwhile
+        }
+        tri_children_unlink(ext, cell);
+        tri_lock_drop(&ext->lock);
+        return;
+    }
+}
+
+static void child_ended(tri_worker *worker, tri_cell *cell)
+{
+    tri_cell *parent = tri_cell_parent(cell);
+    if (parent == NULL) {
+        return;
+    }
+    // Relaxed: the parent lives until the step below.
+    uint64_t id = atomic_load_explicit(&parent->id, memory_order_relaxed);
+    tri_ext *ext = tri_ext_of(parent);
+    // Release: our end is seen by live_children. After it the parent may
+    // end, so only its id is used; a stale signal is refused.
+    if (atomic_fetch_sub_explicit(&ext->live_children, 1,
+                                  memory_order_acq_rel) == 1) {
+        tri_signal(worker, parent, id, TRI_SIG_CHILDREN);
+    }
+}
+
+/* X47: a Watch that came last is answered, an ask as well. */
+static void close_system_lane(tr_ctx *ctx)
+{
+    tri_node *node = tri_close_system(ctx->cell);
+    while (node != NULL) {
+        tri_node *next = node->next;
+        tri_system_node(ctx, node);
+        node = next;
+    }
+}
+
+static tri_step finish(tr_ctx *ctx)
+{
+    tri_cell *cell = ctx->cell;
+    tri_worker *worker = ctx->worker;
+    tr_system *sys = ctx->sys;
+    tr_reason reason = (tr_reason)cell->reason;
+
+    tri_deadline_disarm(sys, cell);
+    tri_life_set(worker, cell, TR_STATE_STOPPED);
+    tri_joins_prepare(worker, cell, reason);
+    tri_life_release(ctx, reason == TR_KILLED ? TR_EKILLED : TR_ESTOPPED);
+    tri_unwatch_all(worker, cell);
+    tri_drain(ctx);
+    tri_room(worker, cell);
+    leave_family(cell);
+    tri_life_tell(worker, cell, TR_STATE_STOPPED);
+    tri_life_set(worker, cell, TR_STATE_TERMINATED);
+    close_system_lane(ctx);
+    tri_failure_clear(worker, cell, TR_DEAD_FAILED);
+    sys->up->ended(worker, cell);
+    tri_joins_tell(worker, cell);
+    tri_watchers_tell(worker, cell, reason);
+    child_ended(worker, cell);
+    tri_state_free(worker, cell);
+    bool is_virtual = tri_cell_is_virtual(cell);
+    if (!is_virtual) {
+        free((void *)(uintptr_t)cell->name);
+        cell->name = NULL;
+    }
+    tri_props_drop(cell->props);
+    cell->props = NULL;
+    // Relaxed: fixed at spawn.
+    if (atomic_load_explicit(&cell->flags, memory_order_relaxed) &
+        TRI_CELL_PINNED) {
+        tri_worker_unpin(sys, worker);
+    }
+    tri_ext_free(worker, cell);
+    if (is_virtual) {
+        tri_virtual_ops_of(sys)->ended(worker, cell);
+    } else {
+        tri_cell_free(&worker->cache, cell);
+    }
+    // Relaxed: a statistic. Seq_cst: tr_system_close waits for zero.
+    atomic_fetch_add_explicit(&worker->count.ended, 1, memory_order_relaxed);
+    tri_live_less(sys);
+    return TRI_STEP_ENDED;
+}
+
+void tri_post_stop(tr_ctx *ctx, tr_reason reason)
+{
+    tri_cell *cell = ctx->cell;
+    const tr_actor_def *def = tri_def_of(cell);
+    if (def->post_stop == NULL || tri_cell_incarnation(cell) == 0 ||
+        (def->state_size > 0 && cell->state == NULL)) {
+        return;
+    }
+    if (tri_cell_life(cell) == TR_STATE_STOPPING) {
+        arm_stop(ctx);
+    }
+    tri_hook_begin(ctx, TR_IN_STOP);
+    tr_err err = def->post_stop(ctx, cell->state, reason);
+    if (err != TR_OK) {
+        tri_hook_failed(ctx, err);
+    } else {
+        tri_turn_end(ctx);
+    }
+}
+
+/* Rule 28: a successor must not load under a write of ours. */
+bool tri_waits_for_store(tri_cell *cell)
+{
+    tri_ext *ext = tri_ext_of(cell);
+    // Acquire: pairs with the answer that counts itself out.
+    return ext != NULL &&
+           atomic_load_explicit(&ext->stores, memory_order_acquire) > 0;
+}
+
+tri_step tri_stop_step(tr_ctx *ctx)
+{
+    tri_cell *cell = ctx->cell;
+    const tr_actor_def *def = tri_def_of(cell);
+    bool hard = cell->reason == TR_KILLED || cell->reason == TR_FORCED;
+    uint8_t silent = cell->stage & TRI_STAGE_QUIET;
+
+    switch (cell->stage & ~TRI_STAGE_QUIET) {
+    case TRI_STAGE_UNWIND:
+        if (tri_parked_count(cell, TRI_CUT_MESSAGES | TRI_CUT_RUN) > 0) {
+            return TRI_STEP_WAIT;
+        }
+        cell->stage = TRI_STAGE_FAMILY | silent;
+        if (!hard && !silent && tri_cell_incarnation(cell) > 0 &&
+            !tri_failed_to_start(cell)) {
+            if (def->pre_stop != NULL) {
+                arm_stop(ctx);
+            }
+            tr_err err = tri_hook_run(ctx, TR_IN_STOP, def->pre_stop);
+            if (err != TR_OK) {
+                tri_hook_failed(ctx, err);
+            }
+        }
+        return TRI_STEP_AGAIN;
+    case TRI_STAGE_FAMILY:
+        cell->stage = TRI_STAGE_CHILDREN | silent;
+        tri_family_close(cell, true);
+        tri_children_signal(ctx, cell->reason == TR_KILLED   ? TRI_SIG_KILL
+                             : cell->reason == TR_FORCED ? TRI_SIG_FORCE
+                                                         : TRI_SIG_STOP);
+        return TRI_STEP_AGAIN;
+    case TRI_STAGE_CHILDREN:
+        if (tri_children_live(cell) > 0) {
+            arm_stop(ctx);
+            return TRI_STEP_WAIT;
+        }
+        cell->stage = TRI_STAGE_RELEASE;
+        if (!silent) {
+            tri_post_stop(ctx, (tr_reason)cell->reason);
+        }
+        return TRI_STEP_AGAIN;
+    default:
+        return tri_waits_for_store(cell) ? TRI_STEP_WAIT : finish(ctx);
+    }
+}
