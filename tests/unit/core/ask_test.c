@@ -102,7 +102,7 @@ static tr_err act_tell_two(tr_ctx *ctx, puppet *self, const Act *m, void *arg)
     return TR_OK;
 }
 
-static void test_t05_the_receiver_knows_the_sender(void **state)
+static void test_t03_t05_the_receiver_knows_the_sender(void **state)
 {
     stage it;
     tr_ref sender = TR_NOBODY;
@@ -131,7 +131,7 @@ static tr_err act_reply_twice(tr_ctx *ctx, puppet *self, const Act *m,
     return TR_OK;
 }
 
-static void test_t06_a_request_is_answered_once(void **state)
+static void test_t06_t07_t10_a_request_is_answered_once(void **state)
 {
     stage it;
     tr_err errs[2];
@@ -206,7 +206,7 @@ static tr_err act_path_of_sender(tr_ctx *ctx, puppet *self, const Act *m,
     return tr_reply(ctx, m, .value = 1);
 }
 
-static void test_t19_an_outside_asker_is_under_temp(void **state)
+static void test_t19_x42_an_outside_asker_is_under_temp(void **state)
 {
     stage it;
     char path[TR_PATH_SIZE];
@@ -362,7 +362,7 @@ static tr_err act_forward_to(tr_ctx *ctx, puppet *self, const Act *m,
     return TR_OK;
 }
 
-static void test_a_forwarded_request_keeps_its_time(void **state)
+static void test_t04_a_forwarded_request_keeps_its_time(void **state)
 {
     stage it;
     Acted done;
@@ -407,7 +407,7 @@ static tr_err open_note(tr_ctx *ctx, puppet *self, const Note *m)
     return TR_OK;
 }
 
-static void test_stash_and_become(void **state)
+static void test_pa3_stash_and_become(void **state)
 {
     stage it;
     (void)state;
@@ -509,15 +509,15 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_payloads_arrive_whole_at_every_size),
-        cmocka_unit_test(test_t05_the_receiver_knows_the_sender),
-        cmocka_unit_test(test_t06_a_request_is_answered_once),
+        cmocka_unit_test(test_t03_t05_the_receiver_knows_the_sender),
+        cmocka_unit_test(test_t06_t07_t10_a_request_is_answered_once),
         cmocka_unit_test(test_t08_every_way_not_to_be_answered),
         cmocka_unit_test(test_t12_mail_for_the_dead_is_a_dead_letter),
-        cmocka_unit_test(test_t19_an_outside_asker_is_under_temp),
+        cmocka_unit_test(test_t19_x42_an_outside_asker_is_under_temp),
         cmocka_unit_test(test_a_kept_request_is_answered_later),
         cmocka_unit_test(test_a_message_is_in_one_place),
-        cmocka_unit_test(test_a_forwarded_request_keeps_its_time),
-        cmocka_unit_test(test_stash_and_become),
+        cmocka_unit_test(test_t04_a_forwarded_request_keeps_its_time),
+        cmocka_unit_test(test_pa3_stash_and_become),
         cmocka_unit_test(test_futures_end_in_their_own_order),
         cmocka_unit_test(
             test_an_error_names_target_type_state_depth_and_site),

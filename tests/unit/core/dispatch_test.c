@@ -248,7 +248,7 @@ static void *send_many(void *arg)
     return NULL;
 }
 
-static void test_mb02_one_turn_at_a_time(void **state)
+static void test_mb02_mb06_one_turn_at_a_time(void **state)
 {
     stage it;
     turnstile gate_one = {.stage = &it, .each = stage_scaled(100000)};
@@ -303,7 +303,7 @@ int main(void)
         cmocka_unit_test(test_dp08_blocked_workers_are_replaced),
         cmocka_unit_test(test_x26_a_busy_actor_is_fair),
         cmocka_unit_test(test_x26_a_new_actor_does_not_starve),
-        cmocka_unit_test(test_mb02_one_turn_at_a_time),
+        cmocka_unit_test(test_mb02_mb06_one_turn_at_a_time),
         cmocka_unit_test(test_x37_auto_stop),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

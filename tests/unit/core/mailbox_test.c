@@ -22,7 +22,7 @@ static void busy(stage *it, tr_ref ref)
 }
 
 /* MB1, MB4, MB13, MB14: system mail overtakes a full user lane. */
-static void test_mb01_system_mail_comes_before_user_mail(void **state)
+static void test_mb01_mb14_system_mail_comes_before_user_mail(void **state)
 {
     stage it;
     (void)state;
@@ -113,7 +113,7 @@ static void test_x05_mail_waits_until_the_actor_runs(void **state)
 }
 
 /* MB5, MB20: the depth can be read at any time. */
-static void test_mb20_the_depth_is_known(void **state)
+static void test_mb05_mb20_the_depth_is_known(void **state)
 {
     stage it;
     (void)state;
@@ -165,7 +165,7 @@ static void fill(stage *it, tr_ref ref, int count)
     }
 }
 
-static void test_mb10_overflow_fail(void **state)
+static void test_mb10_mb22_overflow_fail(void **state)
 {
     stage it;
     (void)state;
@@ -184,7 +184,7 @@ static void test_mb10_overflow_fail(void **state)
     stage_close(&it);
 }
 
-static void test_mb10_overflow_drop_new(void **state)
+static void test_mb10_mb22_overflow_drop_new(void **state)
 {
     stage it;
     (void)state;
@@ -199,7 +199,7 @@ static void test_mb10_overflow_drop_new(void **state)
     stage_close(&it);
 }
 
-static void test_mb10_overflow_drop_old(void **state)
+static void test_mb10_mb22_overflow_drop_old(void **state)
 {
     stage it;
     (void)state;
@@ -214,7 +214,7 @@ static void test_mb10_overflow_drop_old(void **state)
     stage_close(&it);
 }
 
-static void test_mb10_overflow_stop(void **state)
+static void test_mb10_mb22_overflow_stop(void **state)
 {
     stage it;
     (void)state;
@@ -266,7 +266,7 @@ static tr_err watched_note(tr_ctx *ctx, puppet *self, const Note *m)
 TR_ACTOR(watched, puppet, TR_ON(Note, watched_note),
          TR_HOOK(on_run, puppet_run));
 
-static void test_mb11_block_keeps_the_limit_with_many_senders(void **state)
+static void test_mb11_mb12_mb22_block_keeps_the_limit(void **state)
 {
     (void)state;
     for (uint64_t seed = 1; seed <= 20; seed++) {
@@ -402,7 +402,7 @@ static tr_err on_stranger(tr_ctx *ctx, sink *self, const Stranger *m)
 
 TR_ACTOR(sinks, sink, TR_ON(Stranger, on_stranger));
 
-static void test_x27_a_fast_producer_is_slowed_down(void **state)
+static void test_x27_mb12_pa8_a_fast_producer_is_slowed_down(void **state)
 {
     stage it;
     uint32_t deepest = 0;
@@ -542,19 +542,19 @@ static void test_x52_try_tell_says_what_happened(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_mb01_system_mail_comes_before_user_mail),
+        cmocka_unit_test(test_mb01_mb14_system_mail_comes_before_user_mail),
         cmocka_unit_test(test_mb04_a_stop_is_seen_after_the_current_message),
         cmocka_unit_test(test_x05_mail_waits_until_the_actor_runs),
-        cmocka_unit_test(test_mb20_the_depth_is_known),
+        cmocka_unit_test(test_mb05_mb20_the_depth_is_known),
         cmocka_unit_test(test_mb08_the_rest_of_the_mail),
-        cmocka_unit_test(test_mb10_overflow_fail),
-        cmocka_unit_test(test_mb10_overflow_drop_new),
-        cmocka_unit_test(test_mb10_overflow_drop_old),
-        cmocka_unit_test(test_mb10_overflow_stop),
-        cmocka_unit_test(test_mb11_block_keeps_the_limit_with_many_senders),
+        cmocka_unit_test(test_mb10_mb22_overflow_fail),
+        cmocka_unit_test(test_mb10_mb22_overflow_drop_new),
+        cmocka_unit_test(test_mb10_mb22_overflow_drop_old),
+        cmocka_unit_test(test_mb10_mb22_overflow_stop),
+        cmocka_unit_test(test_mb11_mb12_mb22_block_keeps_the_limit),
         cmocka_unit_test(test_mb10_a_limit_counts_nothing_but_mail),
         cmocka_unit_test(test_mb10_drop_old_leaves_timers_alone),
-        cmocka_unit_test(test_x27_a_fast_producer_is_slowed_down),
+        cmocka_unit_test(test_x27_mb12_pa8_a_fast_producer_is_slowed_down),
         cmocka_unit_test(
             test_x27_two_that_flood_each_other_do_not_stand_still),
         cmocka_unit_test(test_x27_an_alarm_is_published),

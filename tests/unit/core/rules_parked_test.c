@@ -46,7 +46,7 @@ static void tell_beside(stage *it, tr_ref ref, act_fn fn, void *arg)
 
 /* ---- rule 1 ---- */
 
-static void test_rule_01_interleave_runs_beside_a_parked_writer(void **state)
+static void test_rule_01_X50_interleave_beside_a_parked_writer(void **state)
 {
     stage it;
     nap first = {TR_SECONDS(1), 1, 2, TR_OK};
@@ -62,7 +62,7 @@ static void test_rule_01_interleave_runs_beside_a_parked_writer(void **state)
     stage_close(&it);
 }
 
-static void test_rule_01_reads_run_beside_readers_only(void **state)
+static void test_rule_01_X50_reads_run_beside_readers_only(void **state)
 {
     stage it;
     nap reader = {TR_SECONDS(1), 1, 2, TR_OK};
@@ -173,7 +173,7 @@ static void test_rule_02_a_parked_parent_decides_at_once(void **state)
 
 /* ---- rules 3 and 8 ---- */
 
-static void test_rule_03_stop_lets_a_parked_turn_finish(void **state)
+static void test_rule_03_X49_stop_lets_a_parked_turn_finish(void **state)
 {
     stage it;
     nap first = {TR_SECONDS(2), 1, 2, TR_EUSER};
@@ -205,7 +205,7 @@ static tr_err act_two_naps(tr_ctx *ctx, puppet *self, const Act *m, void *arg)
     return TR_OK;
 }
 
-static void test_rule_03_waits_end_at_the_stop_deadline(void **state)
+static void test_rule_03_X49_waits_end_at_the_deadline(void **state)
 {
     stage it;
     tr_err errs[3] = {TR_EUSER, TR_EUSER, TR_EUSER};
@@ -228,7 +228,7 @@ static void test_rule_03_waits_end_at_the_stop_deadline(void **state)
 
 /* ---- rule 4 ---- */
 
-static void test_rule_04_kill_ends_every_wait_at_once(void **state)
+static void test_rule_04_X49_kill_ends_every_wait_at_once(void **state)
 {
     stage it;
     tr_err errs[3] = {TR_EUSER, TR_EUSER, TR_EUSER};
@@ -282,7 +282,7 @@ static tr_err act_fail_beside(tr_ctx *ctx, puppet *self, const Act *m,
     return tr_fail(ctx, TR_EUSER, "beside");
 }
 
-static void test_rule_05_restart_ends_waits_and_consumes_the_message(
+static void test_rule_05_X49_restart_ends_waits_at_once(
     void **state)
 {
     stage it;
@@ -339,7 +339,7 @@ static tr_err act_short_ask(tr_ctx *ctx, puppet *self, const Act *m,
     return TR_OK;
 }
 
-static void test_rule_06_a_late_reply_is_a_dead_letter(void **state)
+static void test_rule_06_X42_a_late_reply_is_a_dead_letter(void **state)
 {
     stage it;
     tr_err err = TR_OK;
@@ -541,7 +541,7 @@ static tr_ref spawn_runner(stage *it, tr_nanos span, uint32_t rounds,
     return ref;
 }
 
-static void test_rule_10_messages_run_only_while_on_run_waits(void **state)
+static void test_rule_10_OR1_OR2_X36_mail_runs_while_it_waits(void **state)
 {
     stage it;
     (void)state;
@@ -555,7 +555,7 @@ static void test_rule_10_messages_run_only_while_on_run_waits(void **state)
     stage_close(&it);
 }
 
-static void test_rule_10_on_run_waits_for_a_parked_writer(void **state)
+static void test_rule_10_OR2_it_waits_for_a_parked_writer(void **state)
 {
     stage it;
     nap first = {TR_SECONDS(3), 1, 2, TR_OK};
@@ -571,7 +571,7 @@ static void test_rule_10_on_run_waits_for_a_parked_writer(void **state)
     stage_close(&it);
 }
 
-static void test_rule_10_stop_ends_the_waits_of_on_run(void **state)
+static void test_rule_10_OR3_OR5_stop_ends_the_waits_of_on_run(void **state)
 {
     stage it;
     tr_result result;
@@ -585,7 +585,7 @@ static void test_rule_10_stop_ends_the_waits_of_on_run(void **state)
     stage_close(&it);
 }
 
-static void test_rule_10_a_finished_on_run_leaves_the_actor_serving(
+static void test_rule_10_X36_OR5_the_actor_serves_after_its_end(
     void **state)
 {
     stage it;
@@ -603,7 +603,7 @@ static void test_rule_10_a_finished_on_run_leaves_the_actor_serving(
     stage_close(&it);
 }
 
-static void test_rule_10_an_error_of_on_run_is_a_failure_in_run(void **state)
+static void test_rule_10_OR4_its_error_is_a_failure_in_run(void **state)
 {
     stage it;
     tr_result result;
@@ -624,19 +624,19 @@ static void test_rule_10_an_error_of_on_run_is_a_failure_in_run(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_rule_01_interleave_runs_beside_a_parked_writer),
-        cmocka_unit_test(test_rule_01_reads_run_beside_readers_only),
+        cmocka_unit_test(test_rule_01_X50_interleave_beside_a_parked_writer),
+        cmocka_unit_test(test_rule_01_X50_reads_run_beside_readers_only),
         cmocka_unit_test(test_rule_01_bookkeeping_goes_on_while_parked),
         cmocka_unit_test(test_rule_02_terminated_waits_for_the_parked_turn),
         cmocka_unit_test(test_rule_02_a_parked_parent_decides_at_once),
-        cmocka_unit_test(test_rule_03_stop_lets_a_parked_turn_finish),
-        cmocka_unit_test(test_rule_03_waits_end_at_the_stop_deadline),
-        cmocka_unit_test(test_rule_04_kill_ends_every_wait_at_once),
+        cmocka_unit_test(test_rule_03_X49_stop_lets_a_parked_turn_finish),
+        cmocka_unit_test(test_rule_03_X49_waits_end_at_the_deadline),
+        cmocka_unit_test(test_rule_04_X49_kill_ends_every_wait_at_once),
         cmocka_unit_test(test_rule_04_the_asker_of_a_killed_turn_hears_it),
         cmocka_unit_test(
-            test_rule_05_restart_ends_waits_and_consumes_the_message),
+            test_rule_05_X49_restart_ends_waits_at_once),
         cmocka_unit_test(test_rule_05_an_interrupted_message_is_a_dead_letter),
-        cmocka_unit_test(test_rule_06_a_late_reply_is_a_dead_letter),
+        cmocka_unit_test(test_rule_06_X42_a_late_reply_is_a_dead_letter),
         cmocka_unit_test(test_rule_06_an_expired_request_is_skipped),
         cmocka_unit_test(
             test_rule_06_a_request_of_an_ended_asker_is_cancelled),
@@ -644,12 +644,12 @@ int main(void)
         cmocka_unit_test(test_rule_07_shutdown_ends_waits_in_time),
         cmocka_unit_test(test_rule_08_self_stop_then_await),
         cmocka_unit_test(test_rule_09_replies_are_held_until_the_decision),
-        cmocka_unit_test(test_rule_10_messages_run_only_while_on_run_waits),
-        cmocka_unit_test(test_rule_10_on_run_waits_for_a_parked_writer),
-        cmocka_unit_test(test_rule_10_stop_ends_the_waits_of_on_run),
+        cmocka_unit_test(test_rule_10_OR1_OR2_X36_mail_runs_while_it_waits),
+        cmocka_unit_test(test_rule_10_OR2_it_waits_for_a_parked_writer),
+        cmocka_unit_test(test_rule_10_OR3_OR5_stop_ends_the_waits_of_on_run),
         cmocka_unit_test(
-            test_rule_10_a_finished_on_run_leaves_the_actor_serving),
-        cmocka_unit_test(test_rule_10_an_error_of_on_run_is_a_failure_in_run),
+            test_rule_10_X36_OR5_the_actor_serves_after_its_end),
+        cmocka_unit_test(test_rule_10_OR4_its_error_is_a_failure_in_run),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

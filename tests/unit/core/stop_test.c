@@ -584,7 +584,7 @@ static void memory_comes_back(stage *s)
     assert_int_equal(after.ended - before.ended, 3);
 }
 
-static void test_K24_K25_RG3_nothing_stays_of_the_dead(void **state)
+static void test_K24_K25_RG3_TE11_nothing_stays_of_the_dead(void **state)
 {
     (void)state;
     everywhere(memory_comes_back);
@@ -675,7 +675,7 @@ int main(void)
         cmocka_unit_test(test_K22_X38_post_stop_runs_in_every_end),
         cmocka_unit_test(
             test_K12_the_end_of_a_family_takes_steps_by_its_size),
-        cmocka_unit_test(test_K24_K25_RG3_nothing_stays_of_the_dead),
+        cmocka_unit_test(test_K24_K25_RG3_TE11_nothing_stays_of_the_dead),
         cmocka_unit_test(
             test_X21_X22_a_failed_child_ends_when_its_parent_knows),
     };

@@ -140,7 +140,7 @@ static void test_ST11_ST12_failed_save_changes_nothing(void **state)
 }
 
 /* ST20: what was not persisted is lost with the incarnation. */
-static void test_ST20_restart_has_the_stored_state(void **state)
+static void test_ST20_SV14_restart_has_the_stored_state(void **state)
 {
     fixture *f = *state;
     tr_ref ref = spawn(f, "cid");
@@ -204,7 +204,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_ST18_ST19_state_is_loaded_before_start),
         TEST(test_ST11_ST12_failed_save_changes_nothing),
-        TEST(test_ST20_restart_has_the_stored_state),
+        TEST(test_ST20_SV14_restart_has_the_stored_state),
         TEST(test_rule_28_unknown_outcome_reloads),
         TEST(test_ST8_ST21_keys_are_apart),
         TEST(test_ST10_second_writer_is_fenced),
