@@ -346,6 +346,16 @@ void tri_slow_down(tr_ctx *ctx, tri_cell *cell, tr_ref to)
     }
 }
 
+/* A sender that is no actor is not slowed down; the alarm is the same. */
+static void look_at_depth(tri_actor_from *who, tri_cell *cell, uint32_t flags)
+{
+    uint32_t depth = tri_depth(cell);
+    if (!(flags & (TRI_CELL_SYSTEM | TRI_CELL_OUTSIDE)) &&
+        depth > soft_limit_of(who->sys, cell)) {
+        who->sys->up->overload(who->worker, cell, depth);
+    }
+}
+
 tr_err tri_try_send(tri_actor_from *who, tr_ref to, tr_msg *msg)
 {
     tr_system *sys = who->sys;
@@ -375,14 +385,16 @@ tr_err tri_try_send(tri_actor_from *who, tr_ref to, tr_msg *msg)
                    : err;
     }
     tr_ctx *ctx = who->ctx;
+    bool deep = depth >= TRI_SOFT_GLANCE || (flags & TRI_CELL_TIGHT);
     if (ctx != NULL) {
-        if (TRI_UNLIKELY(depth >= TRI_SOFT_GLANCE ||
-                         (flags & TRI_CELL_TIGHT))) {
+        if (TRI_UNLIKELY(deep)) {
             tri_slow_down(ctx, cell, to);
         }
         if (TRI_UNLIKELY(--ctx->worker->sends_left == 0)) {
             tri_yield(ctx);
         }
+    } else if (TRI_UNLIKELY(deep)) {
+        look_at_depth(who, cell, flags);
     }
     return TR_OK;
 }

@@ -49,6 +49,14 @@ typedef struct tri_top_level {
 
 typedef struct tri_router_plan tri_router_plan;  // router.c
 
+enum { TRI_ALARMS = 64 };
+
+/* The latest alarm about an actor whose mailbox is too deep: up.c. */
+typedef struct tri_alarm {
+    _Atomic(uint64_t) id;
+    _Atomic(tr_nanos) after;  // the next may come then
+} tri_alarm;
+
 typedef struct tri_layers {
     tri_lock dead_lock;
     tri_dead_record dead[TRI_DEAD_RING];
@@ -78,6 +86,7 @@ typedef struct tri_layers {
 
     _Atomic(uint64_t) unhandled, escalations, overloads, events_lost;
     _Atomic(uint32_t) forced;
+    tri_alarm alarms[TRI_ALARMS];
 } tri_layers;
 
 static inline tri_layers *tri_layers_of(tr_system *sys)

@@ -5,6 +5,8 @@
 
 #include "system/layers.h"
 
+#define ALARM_PAUSE TR_SECONDS(1)
+
 static void lifecycle(tri_worker *worker, tri_cell *cell, tr_state state)
 {
     tr_system *sys = worker->sys;
@@ -106,15 +108,35 @@ static void stuck(tri_worker *worker, tr_nanos since)
     tri_leave(&who);
 }
 
+/*
+ * An alarm, not a flood: one in ALARM_PAUSE for each actor. Two that share a
+ * place may be told of more often.
+ */
+static bool alarm_due(tri_worker *worker, tri_cell *cell)
+{
+    tri_layers *layers = tri_layers_of(worker->sys);
+    uint64_t id = tri_cell_ref(worker->sys, cell).id;
+    tri_alarm *alarm = &layers->alarms[id % TRI_ALARMS];
+    tr_nanos now = tri_clock(worker);
+    // Relaxed, all: a race gives one alarm more.
+    if (atomic_load_explicit(&alarm->id, memory_order_relaxed) == id &&
+        now < atomic_load_explicit(&alarm->after, memory_order_relaxed)) {
+        return false;
+    }
+    atomic_store_explicit(&alarm->after, now + ALARM_PAUSE,
+                          memory_order_relaxed);
+    atomic_store_explicit(&alarm->id, id, memory_order_relaxed);
+    return true;
+}
+
 static void overload(tri_worker *worker, tri_cell *cell, uint32_t depth)
 {
     tr_system *sys = worker->sys;
     tri_layers *layers = tri_layers_of(sys);
     // Relaxed: a statistic.
-    uint64_t count = atomic_fetch_add_explicit(&layers->overloads, 1,
-                                               memory_order_relaxed);
-    if (count % 4096 != 0) {
-        return;  // an alarm, not a flood
+    atomic_fetch_add_explicit(&layers->overloads, 1, memory_order_relaxed);
+    if (!alarm_due(worker, cell)) {
+        return;
     }
     tri_event(worker, &tr_overload_tr_type,
               &(tr_overload){.actor = tri_cell_ref(sys, cell),

@@ -1,0 +1,188 @@
+#!/usr/bin/env python3
+"""coverage.py - which branches of the runtime the tests take.
+
+Reads what a build with TROUPE_COVERAGE has counted (the preset `coverage`,
+after its tests) and prints, for each function of src/core and src/system, how
+many of its branches were taken at least once. Branches inside checks
+(TRI_CHECK and the like) and log lines do not count: those of a check are
+never all taken, and those of a log line choose words.
+
+Usage: coverage.py [--build DIR] [--layers core,system] [--open] [--all]
+                   [--explained FILE] [--least PERCENT]
+
+  --open       print each branch that was never taken, with its line
+  --all        print fully covered functions as well
+  --explained  the file must have a row `| file | function | ...` for each
+               function with an open branch, and none for the others
+  --least      the end is 1 if less than this share is covered
+"""
+import argparse
+import collections
+import gzip
+import json
+import pathlib
+import re
+import subprocess
+import sys
+
+# What a statement begins with whose branches do not count.
+SPARED = re.compile(r"\b(TRI_CHECK|TRI_CHECK_SLOW|tri_logf|tri_log_write)\s*\(")
+ROW = re.compile(r"^\| `?(src/)?([\w/]+\.[ch])`? \| `?(\w+)`? \|")
+
+
+def counted(build):
+    """The counter files of the static library, which all tests link."""
+    return sorted(build.glob("CMakeFiles/troupe_static.dir/src/**/*.gcda"))
+
+
+def read(path, scratch):
+    """gcov's own report of one counter file."""
+    out = subprocess.run(
+        ["gcov", "--json-format", "--stdout", "--branch-probabilities",
+         str(path)], cwd=scratch, check=True, capture_output=True).stdout
+    if out[:2] == b"\x1f\x8b":
+        out = gzip.decompress(out)
+    return [json.loads(line) for line in out.splitlines() if line.strip()]
+
+
+def spared_lines(text):
+    """Numbers of the lines that belong to a check or a log call."""
+    lines = set()
+    for match in SPARED.finditer(text):
+        at, depth = match.end(), 1
+        while depth > 0 and at < len(text):
+            depth += {"(": 1, ")": -1}.get(text[at], 0)
+            at += 1
+        first = text.count("\n", 0, match.start()) + 1
+        lines.update(range(first, text.count("\n", 0, at) + 2))
+    return lines
+
+
+class Source:
+    """The branches of one file: (function, line) -> counts, in order."""
+
+    def __init__(self, path):
+        text = path.read_text()
+        self.lines = text.splitlines()
+        self.spared = spared_lines(text)
+        self.branches = collections.defaultdict(list)
+
+    def add(self, line):
+        number = line["line_number"]
+        if number in self.spared or not line["branches"]:
+            return
+        have = self.branches[line.get("function_name", "?"), number]
+        for i, branch in enumerate(line["branches"]):
+            if i == len(have):
+                have.append(0)
+            have[i] += branch["count"]
+
+
+def gather(root, build, layers):
+    """path in the tree -> Source."""
+    found = {}
+    for path in counted(build):
+        for report in read(path, build):
+            base = pathlib.Path(report["current_working_directory"])
+            for file in report["files"]:
+                full = (base / file["file"]).resolve()
+                try:
+                    name = str(full.relative_to(root))
+                except ValueError:
+                    continue
+                if not any(name.startswith(f"src/{layer}/")
+                           for layer in layers):
+                    continue
+                source = found.setdefault(name, Source(full))
+                for line in file["lines"]:
+                    source.add(line)
+    return found
+
+
+def functions(source):
+    """function -> [taken, all, [(line, which, of)]]."""
+    table = {}
+    for (name, number), counts in sorted(source.branches.items(),
+                                         key=lambda item: item[0][1]):
+        row = table.setdefault(name, [0, 0, []])
+        for i, count in enumerate(counts):
+            row[0] += count > 0
+            row[1] += 1
+            if count == 0:
+                row[2].append((number, i, len(counts)))
+    return table
+
+
+def report(found, args):
+    """Prints; returns taken, all, {(file, function)} with open branches."""
+    taken = total = 0
+    opened = set()
+    for name in sorted(found):
+        source = found[name]
+        table = functions(source)
+        a = sum(row[0] for row in table.values())
+        b = sum(row[1] for row in table.values())
+        if b == 0:
+            continue
+        taken, total = taken + a, total + b
+        print(f"{name:40} {a:5} of {b:5} {100 * a / b:6.1f} %")
+        for function, (got, of, missing) in table.items():
+            if missing:
+                opened.add((name.removeprefix("src/"), function))
+            if missing or args.all:
+                print(f"    {function:36} {got:5} of {of:5}")
+            if args.open:
+                for number, which, ways in missing:
+                    text = source.lines[number - 1].strip()
+                    print(f"        {number}: way {which + 1} of {ways}: "
+                          f"{text}")
+    return taken, total, opened
+
+
+def explained(path):
+    rows = set()
+    for line in path.read_text().splitlines():
+        match = ROW.match(line)
+        if match:
+            rows.add((match.group(2), match.group(3)))
+    return rows
+
+
+def main():
+    root = pathlib.Path(__file__).resolve().parent.parent
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--build", type=pathlib.Path,
+                        default=root / "build/coverage")
+    parser.add_argument("--layers", default="core,system")
+    parser.add_argument("--open", action="store_true")
+    parser.add_argument("--all", action="store_true")
+    parser.add_argument("--explained", type=pathlib.Path)
+    parser.add_argument("--least", type=float, default=0)
+    args = parser.parse_args()
+
+    build = args.build.resolve()
+    if not counted(build):
+        print(f"coverage: nothing was counted in {build}: make coverage")
+        return 1
+    found = gather(root, build, args.layers.split(","))
+    taken, total, opened = report(found, args)
+    share = 100 * taken / total
+    print(f"coverage: {taken} of {total} branches, {share:.1f} %")
+    status = 0
+    if share < args.least:
+        print(f"coverage: at least {args.least:g} % are wanted")
+        status = 1
+    if args.explained:
+        rows = explained(args.explained)
+        for file, function in sorted(opened - rows):
+            print(f"coverage: {function} ({file}) has open branches and no "
+                  f"row in {args.explained}")
+            status = 1
+        for file, function in sorted(rows - opened):
+            print(f"coverage: {function} ({file}) is covered now: its row in "
+                  f"{args.explained} can go")
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())
