@@ -138,7 +138,7 @@ bench-peers: deps-bench build/release/build.ninja
 
 # ---- installing ----
 
-install: deps-build build/release/build.ninja
+install: deps-install build/release/build.ninja
 	$(call BUILD,release)
 	$(Q)DESTDIR='$(DESTDIR)' cmake --install build/release \
 		--prefix '$(PREFIX)' >build/release/install.log || \

@@ -1,4 +1,5 @@
-# install.cmake - headers, libraries, pkg-config files and the CMake package.
+# install.cmake - headers, libraries, pkg-config files, the CMake package and
+# the man pages.
 
 if(NOT TARGET troupe)
     return()
@@ -43,3 +44,21 @@ foreach(component ${troupe_components})
     install(FILES "${PROJECT_BINARY_DIR}/troupe-${component}.pc"
         DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
 endforeach()
+
+# The man pages are the contracts in the headers; see tools/manpages.py.
+find_package(Python3 QUIET COMPONENTS Interpreter)
+if(Python3_FOUND)
+    set(pages "${PROJECT_BINARY_DIR}/man")
+    add_custom_command(OUTPUT "${pages}/man7/troupe.7"
+        COMMAND Python3::Interpreter
+            "${PROJECT_SOURCE_DIR}/tools/manpages.py" --out "${pages}"
+        DEPENDS "${PROJECT_SOURCE_DIR}/tools/manpages.py" ${troupe_headers}
+            "${PROJECT_SOURCE_DIR}/examples/01_hello.c"
+        COMMENT "Man pages"
+        VERBATIM)
+    add_custom_target(troupe_man ALL DEPENDS "${pages}/man7/troupe.7")
+    install(DIRECTORY "${pages}/" DESTINATION "${CMAKE_INSTALL_MANDIR}"
+        OPTIONAL)
+else()
+    message(WARNING "no man pages: no python3")
+endif()

@@ -1,7 +1,7 @@
 #!/bin/sh
 # deps.sh - installs the Debian packages that are missing, and nothing else.
 #
-# usage: tools/deps.sh [build] [test] [lint] [bench] [all]
+# usage: tools/deps.sh [build] [install] [test] [lint] [coverage] [bench] [all]
 #
 # This is the one list of what the project needs. It asks dpkg first and
 # returns at once, without network, when all is there. It works on Debian 12
@@ -14,7 +14,8 @@ set -eu
 
 build="build-essential cmake ninja-build pkgconf libsqlite3-dev libpq-dev
     libcmocka-dev"
-test="clang libclang-rt-dev python3 spin postgresql"
+install="python3"
+test="clang libclang-rt-dev python3 spin postgresql groff-base mandoc"
 lint="clang-format clang-tidy"
 coverage="lcov"
 bench="libcaf-dev erlang-base erlang-dev golang-go cargo rustc librust-tokio-dev
@@ -32,6 +33,7 @@ wanted=
 for group in "${@:-build}"; do
     case $group in
     build) wanted="$wanted $build" ;;
+    install) wanted="$wanted $build $install" ;;
     test) wanted="$wanted $build $test" ;;
     lint) wanted="$wanted $lint" ;;
     coverage) wanted="$wanted $build $test $coverage" ;;

@@ -222,18 +222,23 @@ TR_API const char *tr_error_text(tr_from from);
 
 /* ---- who; texts live as long as the actor ---- */
 
-TR_API tr_ref tr_self(tr_ctx *ctx);
-TR_API tr_ref tr_parent(tr_ctx *ctx);
-TR_API tr_ref tr_sender(tr_ctx *ctx);  // TR_NOBODY from outside
-TR_API tr_system *tr_system_of(tr_ctx *ctx);
-TR_API const char *tr_name(tr_ctx *ctx);        // last part of the path
+TR_API tr_ref tr_self(tr_ctx *ctx);    // the actor whose turn it is
+TR_API tr_ref tr_parent(tr_ctx *ctx);  // who supervises it
+TR_API tr_ref tr_sender(tr_ctx *ctx);  // of its message, or nobody
+TR_API tr_system *tr_system_of(tr_ctx *ctx);    // where it lives
+TR_API const char *tr_name(tr_ctx *ctx);        // last part of its path
 TR_API const char *tr_key(tr_ctx *ctx);         // of a virtual actor, or NULL
 TR_API uint64_t tr_epoch(tr_ctx *ctx);          // fence of the activation
 TR_API uint32_t tr_incarnation(tr_ctx *ctx);    // 1, and 1 more per restart
-TR_API bool tr_stopping(tr_ctx *ctx);           // for on_run loops
+TR_API bool tr_stopping(tr_ctx *ctx);           // asked to end, for on_run
+/* The child of that name, or nobody (tr_ref_err: TR_ENOENT). */
 TR_API tr_ref tr_child(tr_ctx *ctx, const char *name);
 /* Writes up to max refs, in order of spawning; returns how many there are. */
 TR_API size_t tr_children(tr_ctx *ctx, tr_ref *out, size_t max);
+/*
+ * The actor with this path: absolute, or below the actor (outside: /user). If
+ * there is none, nobody with TR_ENOENT (tr_ref_err); TR_EINVAL if it is empty.
+ */
 TR_API tr_ref tr_lookup(tr_from from, const char *path);
 
 /* ---- life ---- */
@@ -249,16 +254,22 @@ TR_API tr_ref tr_spawn(tr_from from, const tr_actor_def *def,
 /* Waits until RUNNING, or gives the error that start ended with. */
 TR_API TR_NODISCARD tr_err tr_started(tr_from from, tr_ref ref,
                                       tr_nanos timeout);
-TR_API void tr_stop(tr_from from, tr_ref ref);    // after the current message
-TR_API void tr_poison(tr_from from, tr_ref ref);  // after the queue
-TR_API void tr_kill(tr_from from, tr_ref ref);    // now; waits end at once
 /*
- * Waits for the end. result may be NULL. *state, if not NULL, gets the final
- * state of a joinable actor; it ends with tr_drop.
+ * End an actor and all below it: tr_stop after its current message, tr_poison
+ * after what is in its queue, tr_kill now, with its waits ended at once. Each
+ * returns at once; one that has ended already is left in peace.
+ */
+TR_API void tr_stop(tr_from from, tr_ref ref);
+TR_API void tr_poison(tr_from from, tr_ref ref);
+TR_API void tr_kill(tr_from from, tr_ref ref);
+/*
+ * Waits for the end of an actor. result may be NULL. *state, if not NULL, gets
+ * the final state of a joinable actor; it ends with tr_drop.
  * Errors: TR_ETIMEDOUT, TR_ENOENT, TR_EDEADLOCK (self or an ancestor); ended.
  */
 TR_API TR_NODISCARD tr_err tr_join(tr_from from, tr_ref ref, tr_nanos timeout,
                                    tr_result *result, void *state);
+/* Where it is in its life; TR_STATE_TERMINATED if there is no such actor. */
 TR_API tr_state tr_state_of(tr_from from, tr_ref ref);
 /*
  * Counts one more, one less handle of an auto_stop actor; the spawner holds
@@ -272,7 +283,8 @@ TR_API void tr_become(tr_ctx *ctx, const tr_actor_def *behaviour);
 
 /* ---- time ---- */
 
-TR_API tr_nanos tr_now(tr_from from);  // monotonic, or virtual
+TR_API tr_nanos tr_now(tr_from from);  // the time: monotonic, or virtual
+/* Waits for span, this actor alone. Errors: TR_EINVAL; ended. */
 TR_API TR_NODISCARD tr_err tr_sleep(tr_ctx *ctx, tr_nanos span);
 /* Send this actor a message, once or again and again. End with the actor. */
 TR_API tr_timer tr_after(tr_ctx *ctx, tr_nanos span, const tr_type *type,
@@ -303,11 +315,18 @@ TR_API TR_NODISCARD tr_err tr_blocking(tr_ctx *ctx, tr_err (*fn)(void *arg),
 
 /* ---- memory; all of it ends with the incarnation at the latest ---- */
 
-TR_API void *tr_alloc(tr_ctx *ctx, size_t size);  // panics when out of memory
+/*
+ * Memory of this actor, zeroed by tr_alloc: as malloc, realloc, free and
+ * strdup, but without memory, or beyond heap_limit, they panic. NULL is
+ * allowed for old and memory.
+ */
+TR_API void *tr_alloc(tr_ctx *ctx, size_t size);
 TR_API void *tr_realloc(tr_ctx *ctx, void *old, size_t size);
 TR_API void tr_free(tr_ctx *ctx, void *memory);
 TR_API char *tr_dup(tr_ctx *ctx, const char *text);
-TR_API void *tr_scratch(tr_ctx *ctx, size_t size);  // until the handler returns
+/* Memory, zeroed, that lives until the handler returns. */
+TR_API void *tr_scratch(tr_ctx *ctx, size_t size);
+/* Formatted text that lives until the handler returns. */
 TR_API char *tr_textf(tr_ctx *ctx, const char *format, ...) TR_PRINTF(2, 3);
 /* Runs close(object) at stop or restart, newest first. */
 TR_API void tr_on_end(tr_ctx *ctx, void (*close)(void *object), void *object);
@@ -332,25 +351,25 @@ TR_MESSAGE(tr_ask_failed, (tr_ref, to), (uint32_t, err), (const char *, text));
 
 /* ---- defining ---- */
 
-/* fn: tr_err fn(tr_ctx *, S *, const T *) */
+/* Handles T with tr_err fn(tr_ctx *, S *, const T *). */
 #define TR_ON(T, fn) (TRon, T, fn, 0)
 /*
- * fn: tr_err fn(tr_ctx *, const S *, const T *); may run beside other readers
- * while those are parked.
+ * Handles T with tr_err fn(tr_ctx *, const S *, const T *), which may run
+ * beside other readers while those are parked.
  */
 #define TR_ON_READ(T, fn) (TRread, T, fn, TR_READ_ONLY)
 /* As TR_ON_READ, and beside a parked writer too. */
 #define TR_ON_INTERLEAVE(T, fn) (TRread, T, fn, TR_ALWAYS_INTERLEAVE)
 /* As TR_ON, but an idle virtual actor that handles it stays idle. */
 #define TR_ON_QUIET(T, fn) (TRon, T, fn, TR_SUPPRESS_KEEP_ALIVE)
-/* fn: tr_err fn(tr_ctx *, S *, const tr_msg *) for what no TR_ON names. */
+/* What no TR_ON names: with tr_err fn(tr_ctx *, S *, const tr_msg *). */
 #define TR_ON_ANY(fn) (TRany, any, fn, 0)
-/* hook: a member of tr_actor_def; fn as there, with S * for void *. */
+/* A moment of its life: a member of tr_actor_def, with S * for void *. */
 #define TR_HOOK(hook, fn) (TRhook, hook, fn, 0)
 
 /* An actor kind (or behaviour) A with state S, private to this file. */
 #define TR_ACTOR(...) TR_ACTOR_(static, __VA_ARGS__, )
-/* The same for other files, which say TR_ACTOR_DECLARE(A, S). */
+/* As TR_ACTOR, for other files, which say TR_ACTOR_DECLARE(A, S). */
 #define TR_ACTOR_PUBLIC(...) TR_ACTOR_( , __VA_ARGS__, )
 #define TR_ACTOR_DECLARE(A, S)                                                 \
     typedef S A##_tr_state;                                                    \
@@ -427,8 +446,10 @@ TR_MESSAGE(tr_ask_failed, (tr_ref, to), (uint32_t, err), (const char *, text));
 #define tr_fail(ctx, err, ...)                                                 \
     (tr_fail)(TR_CTX(ctx), (err), TR_HERE, __VA_ARGS__)
 #define tr_panic(ctx, ...) (tr_panic)(TR_CTX(ctx), TR_HERE, __VA_ARGS__)
+/* In a handler: a condition that does not hold is a panic. */
 #define TR_ASSERT(ctx, cond)                                                   \
-    ((cond) ? (void)0 : (tr_panic)(TR_CTX(ctx), TR_HERE, "%s", #cond))
+    ((cond) ? (void)0                                                          \
+            : (tr_panic)(TR_CTX(ctx), TR_HERE, "assertion failed: %s", #cond))
 #define tr_error_text(from) __extension__(tr_error_text)(from)
 
 #define tr_spawn(from, ...) TR_SPAWN_(from, __VA_ARGS__, )

@@ -26,6 +26,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* The version of these headers; that of the library is tr_version(). */
 #define TR_VERSION_MAJOR 0
 #define TR_VERSION_MINOR 1
 #define TR_VERSION_PATCH 0
@@ -45,7 +46,9 @@
 
 #define TR_STR_(x) #x
 #define TR_STR(x) TR_STR_(x)
+/* Where it is written, "bank.c:42": the `site` of calls that take one. */
 #define TR_HERE __FILE__ ":" TR_STR(__LINE__)
+/* The same as text, "0.1.0". */
 #define TR_VERSION                                                             \
     TR_STR(TR_VERSION_MAJOR) "." TR_STR(TR_VERSION_MINOR) "."                  \
     TR_STR(TR_VERSION_PATCH)
@@ -79,7 +82,7 @@
     X(EFOREIGN, 24, "reference belongs to another system")                     \
     X(EGONE, 25, "actor is gone")                                              \
     X(EIO, 26, "input or output failed")                                       \
-    X(EUSER, 1000, "first number for the program's own errors")
+    X(EUSER, 1000, "an error of the program's own")  /* and all above */
 
 typedef enum tr_err {
 #define TR_X(name, number, text) TR_##name = number,
@@ -88,6 +91,7 @@ typedef enum tr_err {
 } tr_err;
 
 typedef int64_t tr_nanos;  // a span of time; 0 = the default, < 0 is invalid
+/* Spans of time: so many milliseconds, seconds, minutes; without end. */
 #define TR_MS(n) ((tr_nanos)((n) * INT64_C(1000000)))
 #define TR_SECONDS(n) ((tr_nanos)((n) * INT64_C(1000000000)))
 #define TR_MINUTES(n) TR_SECONDS((n) * 60)
@@ -114,6 +118,7 @@ typedef struct tr_ref {
 } tr_ref;
 
 #ifndef __cplusplus
+/* The ref of no actor; what is sent to it is a dead letter. */
 #define TR_NOBODY ((tr_ref){0})
 #else
 #define TR_NOBODY (tr_ref{0, 0})
@@ -140,7 +145,10 @@ TR_BEGIN_DECLS
 /* TR_VERSION of the library that is linked; static. */
 TR_API const char *tr_version(void);
 
-/* Both accept any number. */
+/*
+ * The text of an error, and its name as the program writes it; static. Both
+ * accept any number.
+ */
 TR_API const char *tr_strerror(tr_err err);
 TR_API const char *tr_errname(tr_err err);
 /*

@@ -91,9 +91,11 @@ TR_API tr_bytes tr_blob_bytes(tr_blob blob);
 TR_API const tr_type *tr_msg_type(const tr_msg *msg);
 TR_API const void *tr_msg_payload(const tr_msg *msg);
 
-/* Ref helpers. Paths are written into the caller's buffer, and returned. */
+/* True if both are one actor, or both nobody, for whatever reason. */
 TR_API bool tr_ref_eq(tr_ref a, tr_ref b);
-TR_API tr_err tr_ref_err(tr_ref ref);  // why a spawn gave nobody, or TR_OK
+/* Why a spawn, a lookup or tr_virtual gave nobody, or TR_OK. */
+TR_API tr_err tr_ref_err(tr_ref ref);
+/* Writes the path of an actor, cut if need be, into buf; returns buf. */
 TR_API const char *tr_ref_path(tr_from from, tr_ref ref, char *buf,
                                size_t size);
 

@@ -88,15 +88,18 @@ TR_API void tr_log(tr_from from, int level, const char *site,
  * spawning; returns how many there are. The caller sets size in the first.
  */
 TR_API size_t tr_actors(tr_system *sys, tr_actor_info *out, size_t max);
-/* One actor; the caller sets out->size. Errors: TR_ENOENT, TR_EFOREIGN. */
+/*
+ * What tr_actors tells, of one; the caller sets out->size.
+ * Errors: TR_ENOENT, TR_EFOREIGN.
+ */
 TR_API TR_NODISCARD tr_err tr_actor_info_of(tr_from from, tr_ref ref,
                                             tr_actor_info *out);
 /* The tree as indented text; returns the length it needs, without the NUL. */
 TR_API size_t tr_tree(tr_system *sys, char *buf, size_t size);
 
-/* The caller sets out->size. */
+/* The counters as they are now; the caller sets out->size. */
 TR_API void tr_metrics(tr_system *sys, tr_metrics_snapshot *out);
-/* The same as Prometheus text; returns the length it needs, without NUL. */
+/* The counters as Prometheus text; returns the length it needs, without NUL. */
 TR_API size_t tr_metrics_text(tr_system *sys, char *buf, size_t size);
 
 TR_END_DECLS
@@ -105,6 +108,7 @@ TR_END_DECLS
 
 #define tr_log(from, level, ...)                                               \
     __extension__(tr_log)((from), (level), TR_HERE, __VA_ARGS__)
+/* tr_log with its level in the name. */
 #define tr_debug(from, ...) tr_log(from, TR_LOG_DEBUG, __VA_ARGS__)
 #define tr_info(from, ...) tr_log(from, TR_LOG_INFO, __VA_ARGS__)
 #define tr_warn(from, ...) tr_log(from, TR_LOG_WARN, __VA_ARGS__)

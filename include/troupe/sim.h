@@ -69,7 +69,10 @@ typedef struct tr_sim_count {
 
 TR_BEGIN_DECLS
 
-/* Runs once. An error has been printed with the seed and how to replay it. */
+/*
+ * Runs a simulated world to its end. An error has been printed with the seed
+ * and how to replay it.
+ */
 TR_API TR_NODISCARD tr_err tr_sim_run(const tr_sim_options *options);
 /* A main(): --seed N, --seeds N, --shrink, --trace. Returns an exit status. */
 TR_API int tr_sim_main(int argc, char **argv, const tr_sim_options *options);
@@ -85,7 +88,8 @@ TR_API const void *tr_sim_world(tr_sim *sim);
  * in a thread of the world (a workload) it is a sleep. Not from a handler.
  */
 TR_API void tr_sim_advance(tr_sim *sim, tr_nanos span);
-TR_API tr_system *tr_sim_node(tr_sim *sim, uint32_t index);  // NULL when down
+/* The system of a node; NULL while the node is down. */
+TR_API tr_system *tr_sim_node(tr_sim *sim, uint32_t index);
 /* A number below `below`, which is not 0. */
 TR_API uint64_t tr_sim_random(tr_sim *sim, uint64_t below);
 /* The world's clock; that of a node may go wrong, this one does not. */
@@ -128,6 +132,7 @@ TR_END_DECLS
 #ifndef __cplusplus
 
 #define tr_sim_fail(sim, ...) (tr_sim_fail)((sim), TR_HERE, __VA_ARGS__)
+/* tr_buggify here. */
 #define TR_BUGGIFY(from, p)   __extension__(tr_buggify)((from), (p), TR_HERE)
 
 #endif /* !__cplusplus */

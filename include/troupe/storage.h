@@ -54,9 +54,9 @@ TR_BEGIN_DECLS
 /* Keeps states as long as the store is open. Errors: TR_ENOMEM. */
 TR_API TR_NODISCARD tr_err tr_storage_memory(tr_storage **out);
 /*
- * In an SQLite file, made if missing. Component troupe-sqlite. An answered
- * save has reached the disk. Several processes may use one file if all name
- * it by the same absolute path without links.
+ * Keeps states in an SQLite file, made if missing. Component troupe-sqlite.
+ * An answered save has reached the disk. Several processes may use one file if
+ * all name it by the same absolute path without links.
  * Errors: TR_ESTORAGE (no such folder, damaged, not ours, of a newer Troupe),
  * TR_ENOMEM, TR_ELIMIT (no more threads).
  */

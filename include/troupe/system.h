@@ -112,7 +112,7 @@ TR_BEGIN_DECLS
 
 /* ---- life ---- */
 
-/* The caller owns *out. Errors: TR_EINVAL, TR_ENOMEM. */
+/* Opens a system. The caller owns *out. Errors: TR_EINVAL, TR_ENOMEM. */
 TR_API TR_NODISCARD tr_err tr_system_open(tr_system **out,
                                           const tr_system_options *options);
 /*
@@ -192,7 +192,7 @@ TR_API void tr_topic_leave(tr_ctx *ctx, const char *topic);
 TR_API void tr_topic_publish(tr_from from, const char *topic,
                              const tr_type *type, const void *payload);
 
-/* Of tr_dead_letter.reason; static; accepts any number. */
+/* The text of a tr_dead_letter.reason; static; accepts any number. */
 TR_API const char *tr_dead_reason_text(uint32_t reason);
 
 /* ---- routers ---- */

@@ -18,12 +18,13 @@
 TR_BEGIN_DECLS
 
 /*
- * As `from` it is the sender. Ends with tr_probe_free.
+ * Makes a probe; as `from` it is the sender. Ends with tr_probe_free.
  * Errors: TR_ENOMEM, TR_ECLOSED.
  */
 TR_API TR_NODISCARD tr_err tr_probe_new(tr_probe **out, tr_system *sys);
 /* Takes probe; NULL is allowed. What was not read is a dead letter. */
 TR_API void tr_probe_free(tr_probe *probe);
+/* Its address: what is sent there the probe receives. */
 TR_API tr_ref tr_probe_ref(tr_probe *probe);
 /* The probe gets one tr_terminated when ref has ended; as tr_watch. */
 TR_API void tr_probe_watch(tr_probe *probe, tr_ref ref);

@@ -392,7 +392,8 @@ const void *tr_msg_payload(const tr_msg *msg)
 
 bool tr_ref_eq(tr_ref a, tr_ref b)
 {
-    return a.cell == b.cell && a.id == b.id;
+    // Of nobody the id is only the reason.
+    return a.cell == b.cell && (a.id == b.id || a.cell == 0);
 }
 
 tr_err tr_ref_err(tr_ref ref)

@@ -85,6 +85,12 @@ for module in troupe-sqlite troupe-postgres; do
     says "build-$module/hello"
 done
 
+step "man pages"
+[ -s "$prefix/share/man/man7/troupe.7" ] && [ -s "$prefix/share/man/man3/tr_ask.3" ] || {
+    echo "no man pages were installed"
+    exit 1
+}
+
 step "uninstall"
 "$TR_SOURCE_DIR/tools/uninstall.sh" "$TR_BUILD_DIR" "$prefix" >/dev/null
 left=$(find "$prefix" ! -type d)
