@@ -1,5 +1,6 @@
 /*
  * lifecycle_test.c - the states of an actor, its hooks, its start (L1..L27).
+ * Covers TE10.
  */
 #include "support/fixture.h"
 

@@ -1,6 +1,6 @@
 /*
  * supervise_test.c - failures and what becomes of them (SV1..SV22, SV30,
- * X3, X20..X24, X44, X45).
+ * X3, X20..X24, X44, X45). Covers TE10.
  */
 #include "support/fixture.h"
 

@@ -1,6 +1,6 @@
 /*
  * watch_test.c - death watch: exactly one notice (DW1..DW30, X8..X12, X46,
- * X47).
+ * X47). Covers TE7.
  */
 #include "support/fixture.h"
 

@@ -1,6 +1,6 @@
 /*
  * guardian_test.c - the top of the tree, paths, names (GD1..GD15, SV23..SV29,
- * X19, X39..X41).
+ * X19, X39..X41). Covers TE8 and TE9.
  */
 #include "support/fixture.h"
 

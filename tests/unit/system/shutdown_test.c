@@ -1,5 +1,6 @@
 /*
  * shutdown_test.c - the end of a system (SH1..SH14, X17, X18, SP23, RG4, RG5).
+ * Covers TE8 and TE9.
  */
 #include "support/fixture.h"
 
