@@ -59,6 +59,7 @@ typedef struct tr_spawn_options {
     bool watch;                // spawn and watch in one step
     bool joinable;             // the final state is kept until tr_join
     bool auto_stop;            // ends when the last tr_handle is dropped
+    const tr_serializer *serializer;  // of what is stored; default: JSON
 } tr_spawn_options;
 
 enum { TR_TEXT_SIZE = 128 };
@@ -85,6 +86,14 @@ typedef struct tr_handler {
     uint32_t flags;
 } tr_handler;
 
+/* How an event changes the state: TR_APPLY, storage.h. */
+typedef void (*tr_apply_fn)(tr_ctx *ctx, void *self, const void *event);
+
+typedef struct tr_applier {
+    const tr_type *type;
+    tr_apply_fn fn;
+} tr_applier;
+
 /* An actor kind, or one behaviour of it. Made by TR_ACTOR. */
 struct tr_actor_def {
     size_t size;
@@ -102,6 +111,10 @@ struct tr_actor_def {
     tr_err (*on_run)(tr_ctx *ctx, void *self);
     tr_err (*on_signal)(tr_ctx *ctx, void *self, const tr_msg *signal);
     tr_directive (*decide)(const void *self, const tr_failure *failure);
+    const tr_applier *appliers;  // of the first behaviour only
+    size_t applier_count;
+    uint32_t snapshot_every;     // events; 0: 100
+    bool trim_events;            // those that a snapshot covers are dropped
 };
 
 typedef struct tr_timer { uint64_t id; } tr_timer;
@@ -366,6 +379,19 @@ TR_MESSAGE(tr_ask_failed, (tr_ref, to), (uint32_t, err), (const char *, text));
 #define TR_ON_ANY(fn) (TRany, any, fn, 0)
 /* A moment of its life: a member of tr_actor_def, with S * for void *. */
 #define TR_HOOK(hook, fn) (TRhook, hook, fn, 0)
+
+/*
+ * The state is made of events (storage.h). fn: void fn(S *, const E *), which
+ * changes *self as the event says and does nothing else; it may let fields of
+ * *self point into the event. TR_APPLY_CTX: void fn(tr_ctx *, S *, const E *),
+ * which may take memory for fields of *self from tr_scratch and tr_textf.
+ */
+#define TR_APPLY(E, fn) (TRapply, E, fn, 0)
+#define TR_APPLY_CTX(E, fn) (TRapplyctx, E, fn, 0)
+/* Beside TR_APPLY: the state is stored after so many events; default 100. */
+#define TR_SNAPSHOT_EVERY(n) (TRset, snapshot_every, n, 0)
+/* Beside TR_APPLY: events older than a snapshot are dropped, not kept. */
+#define TR_TRIM_EVENTS (TRset, trim_events, true, 0)
 
 /* An actor kind (or behaviour) A with state S, private to this file. */
 #define TR_ACTOR(...) TR_ACTOR_(static, __VA_ARGS__, )

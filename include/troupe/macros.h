@@ -155,8 +155,8 @@ enum { TR_EACH_MAX = 64 };
 
 /*
  * What TR_ACTOR makes. Each entry of its list is (word, T, fn, flags), where
- * the word picks a macro of the three walks below: a typed thunk, a row of
- * the handler table, a member of the definition.
+ * the word picks a macro of the four walks below: a typed thunk, a row of the
+ * handler table, one of the table of events, a member of the definition.
  */
 #define TR_ACTOR_(linkage, A, S, ...)                                          \
     typedef S A##_tr_state;                                                    \
@@ -164,10 +164,14 @@ enum { TR_EACH_MAX = 64 };
     TR_EACH(TR_THUNK, (A, S), __VA_ARGS__)                                     \
     static const tr_handler A##_tr_handlers[] = {                              \
         TR_EACH(TR_ROW, (A, S), __VA_ARGS__) {NULL, NULL, 0}};                 \
+    static const tr_applier A##_tr_appliers[] = {                              \
+        TR_EACH(TR_APPLIED, (A, S), __VA_ARGS__) {NULL, NULL}};                \
     linkage const tr_actor_def A = {                                           \
         .size = sizeof(tr_actor_def), .name = #A, .state = &S##_tr_type,       \
         .state_size = TR_STATE_SIZE(S), .handlers = A##_tr_handlers,           \
         .handler_count = sizeof(A##_tr_handlers) / sizeof(tr_handler) - 1,     \
+        .appliers = A##_tr_appliers,                                           \
+        .applier_count = sizeof(A##_tr_appliers) / sizeof(tr_applier) - 1,     \
         TR_EACH(TR_HOOKED, (A, S), __VA_ARGS__)}
 
 #define TR_THUNK(as, i, e) TR_CALL(TR_THUNK_I, TR_UNWRAP as, TR_UNWRAP e)
@@ -176,7 +180,10 @@ enum { TR_EACH_MAX = 64 };
 #define TR_ROW_I(A, S, word, T, fn, flags) TR_ROW_##word(A, T, flags)
 #define TR_HOOKED(as, i, e)                                                    \
     TR_CALL(TR_HOOKED_I, TR_UNWRAP as, TR_UNWRAP e)
-#define TR_HOOKED_I(A, S, word, T, fn, flags) TR_HOOKED_##word(A, T)
+#define TR_HOOKED_I(A, S, word, T, fn, flags) TR_HOOKED_##word(A, T, fn)
+#define TR_APPLIED(as, i, e)                                                   \
+    TR_CALL(TR_APPLIED_I, TR_UNWRAP as, TR_UNWRAP e)
+#define TR_APPLIED_I(A, S, word, T, fn, flags) TR_APPLIED_##word(A, T)
 
 /* A thunk, not a cast: calling through another function type is undefined. */
 #define TR_WANT(fn, type, text)                                                \
@@ -198,6 +205,17 @@ enum { TR_EACH_MAX = 64 };
     static tr_err A##_tr_on_any(tr_ctx *ctx, void *self, const void *m)        \
     { return fn(ctx, self, m); }
 #define TR_THUNK_TRhook(A, S, hook, fn) TR_HOOK_##hook(A, S, hook, fn)
+#define TR_THUNK_TRapply(A, S, E, fn)                                          \
+    TR_WANT(fn, void(*)(S *, const E *),                                       \
+            "wanted: void " #fn "(" #S " *, const " #E " *)")                  \
+    static void A##_tr_apply_##E(tr_ctx *ctx, void *self, const void *e)       \
+    { (void)ctx; fn(self, e); }
+#define TR_THUNK_TRapplyctx(A, S, E, fn)                                       \
+    TR_WANT(fn, void(*)(tr_ctx *, S *, const E *),                             \
+            "wanted: void " #fn "(tr_ctx *, " #S " *, const " #E " *)")        \
+    static void A##_tr_apply_##E(tr_ctx *ctx, void *self, const void *e)       \
+    { fn(ctx, self, e); }
+#define TR_THUNK_TRset(A, S, member, value)
 
 #define TR_HOOK0_(A, S, hook, fn)                                              \
     TR_WANT(fn, tr_err(*)(tr_ctx *, S *),                                      \
@@ -229,10 +247,23 @@ enum { TR_EACH_MAX = 64 };
 #define TR_ROW_TRread(A, T, flags) {&T##_tr_type, A##_tr_on_##T, flags},
 #define TR_ROW_TRany(A, T, flags) {NULL, A##_tr_on_any, flags},
 #define TR_ROW_TRhook(A, T, flags)
-#define TR_HOOKED_TRon(A, T)
-#define TR_HOOKED_TRread(A, T)
-#define TR_HOOKED_TRany(A, T)
-#define TR_HOOKED_TRhook(A, hook) .hook = A##_tr_##hook,
+#define TR_ROW_TRapply(A, T, flags)
+#define TR_ROW_TRapplyctx(A, T, flags)
+#define TR_ROW_TRset(A, T, flags)
+#define TR_HOOKED_TRon(A, T, fn)
+#define TR_HOOKED_TRread(A, T, fn)
+#define TR_HOOKED_TRany(A, T, fn)
+#define TR_HOOKED_TRapply(A, T, fn)
+#define TR_HOOKED_TRapplyctx(A, T, fn)
+#define TR_HOOKED_TRhook(A, hook, fn) .hook = A##_tr_##hook,
+#define TR_HOOKED_TRset(A, member, value) .member = value,
+#define TR_APPLIED_TRon(A, T)
+#define TR_APPLIED_TRread(A, T)
+#define TR_APPLIED_TRany(A, T)
+#define TR_APPLIED_TRhook(A, T)
+#define TR_APPLIED_TRset(A, T)
+#define TR_APPLIED_TRapply(A, T) {&T##_tr_type, A##_tr_apply_##T},
+#define TR_APPLIED_TRapplyctx(A, T) {&T##_tr_type, A##_tr_apply_##T},
 
 #endif /* !__cplusplus */
 #endif

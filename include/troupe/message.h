@@ -64,7 +64,33 @@ struct tr_type {
     const tr_type *reply;  // what a request is answered with, or NULL
 };
 
+/*
+ * A form in which states and events are stored, in place of JSON:
+ * tr_spawn_options.serializer. The name is stored with each value, so what
+ * was written in JSON, or in the compact form, can always be read.
+ */
+typedef struct tr_serializer {
+    const char *name;  // letters, digits, '-', '_'; at most 32
+    /*
+     * Writes up to size bytes and returns how many the value takes; if that
+     * is not less than size, it is called again with more. SIZE_MAX: it
+     * cannot be written.
+     */
+    size_t (*write)(void *user, const tr_type *type, const void *value,
+                    void *buf, size_t size);
+    /*
+     * Fills *value, which is zero; each text, list and array in it is a piece
+     * from malloc, which it gives away. On failure it keeps nothing.
+     */
+    tr_err (*read)(void *user, const tr_type *type, void *value,
+                   const void *bytes, size_t size);
+    void *user;
+} tr_serializer;
+
 TR_BEGIN_DECLS
+
+TR_API extern const tr_serializer tr_serializer_json;    // the default
+TR_API extern const tr_serializer tr_serializer_binary;  // the compact form
 
 /* Writes the value as JSON; returns the length it needs, without the NUL. */
 TR_API size_t tr_json_write(const tr_type *type, const void *value, char *buf,

@@ -1,5 +1,6 @@
 /*
- * storage.h - stores for the state of actors.
+ * storage.h - stores for the state of actors, and what actors keep in them
+ * beside it: events.
  *
  * A store keeps one value per actor, under its path or, for a virtual actor,
  * `namespace::kind/key`, with the epoch of the writer: a writer that has been
@@ -15,7 +16,9 @@
 #ifndef TROUPE_STORAGE_H
 #define TROUPE_STORAGE_H
 
+#include <troupe/actor.h>
 #include <troupe/base.h>
+#include <troupe/macros.h>
 
 /* A field left zero takes the default named beside it. */
 typedef struct tr_storage_options {
@@ -48,6 +51,26 @@ typedef struct tr_captured {
     uint64_t version;   // that the caller expected
     tr_err err;         // the answer
 } tr_captured;
+
+/* An event that is to be: TR_EVENT(Deposited, .cents = 5). */
+typedef struct tr_event {
+    const tr_type *type;
+    const void *value;
+} tr_event;
+
+/* An event that is; all of it is borrowed until the handler returns. */
+typedef struct tr_stored_event {
+    uint64_t sequence;  // 1 is the first of its key
+    const char *type;   // the name of its type
+    tr_bytes stored;    // for tr_event_decode
+} tr_stored_event;
+
+typedef struct tr_event_page {
+    const tr_stored_event *events;
+    size_t count;
+    uint64_t last;  // sequence of the newest one that is stored; 0: none
+    bool more;      // go on with the one after events[count - 1]
+} tr_event_page;
 
 TR_BEGIN_DECLS
 
@@ -96,6 +119,66 @@ TR_API void tr_storage_fail_nth(tr_storage *capture, uint64_t nth, tr_err err);
 TR_API void tr_storage_fail_saves(tr_storage *capture, double p,
                                   uint64_t seed);
 
+/*
+ * ---- event sourcing ----
+ *
+ * An actor with TR_APPLY and a storage does not save its state: it stores what
+ * happened, and the state follows. At each start, activation and restart the
+ * state is its TR_INIT, or the newest snapshot, and every event after it,
+ * applied in order. An event that cannot be read, or that the actor has no
+ * TR_APPLY for, fails the start: the text names actor, type and sequence.
+ */
+
+/*
+ * Stores the events, all or none of them, waits until they are durable, and
+ * only then lets *self be what they make of it. They are applied once, to a
+ * copy, before they are stored. Text and lists are copied into the actor's
+ * heap. Emitting while another turn of the actor emits is TR_EWOULDBLOCK.
+ * Errors: TR_ESTORAGE, TR_EFENCED, TR_EUNKNOWN (the actor reloads before its
+ * next message), TR_EINVAL (no TR_APPLY takes it, or self is not the state),
+ * TR_ELIMIT (more than 1024 at once), TR_ENOMEM; ended. *self is unchanged.
+ */
+TR_API TR_NODISCARD tr_err tr_emit(tr_ctx *ctx, void *self,
+                                   const tr_event *events, size_t count,
+                                   const char *site);
+/* The sequence number of the last event in the state; 0: none. */
+TR_API uint64_t tr_sequence(tr_ctx *ctx);
+/*
+ * Reads events of an actor of that kind, in the store of this one, from the
+ * sequence number `first` on: the raw material of projections. key is that of
+ * a virtual actor or the path of a plain one; kind NULL: this actor's own.
+ * Waits. Errors: TR_ESTORAGE, TR_EINVAL, TR_ELIMIT, TR_ENOMEM; ended.
+ */
+TR_API TR_NODISCARD tr_err tr_events_read(tr_ctx *ctx, const char *kind,
+                                          const char *key, uint64_t first,
+                                          tr_event_page *out);
+/*
+ * Fills *out, whose text lives until the handler returns.
+ * Errors: TR_EINVAL (another type, or not readable: tr_error_text),
+ * TR_ELIMIT, TR_ENOMEM.
+ */
+TR_API TR_NODISCARD tr_err tr_event_decode(tr_ctx *ctx,
+                                           const tr_stored_event *event,
+                                           const tr_type *type, void *out);
+
 TR_END_DECLS
 
+#ifndef __cplusplus
+
+/* tr_emit(ctx, self, Deposited, .cents = 5) */
+#define tr_emit(ctx, self, ...)                                                \
+    (tr_emit)(TR_CTX(ctx), (self),                                             \
+              &(const tr_event)TR_EVENT_(__VA_ARGS__, ), 1, TR_HERE)
+/* tr_emit_all(ctx, self, TR_EVENT(A, .x = 1), TR_EVENT(B)): all or none. */
+#define tr_emit_all(ctx, self, ...)                                            \
+    (tr_emit)(TR_CTX(ctx), (self), (const tr_event[]){__VA_ARGS__},            \
+              sizeof((const tr_event[]){__VA_ARGS__}) / sizeof(tr_event),      \
+              TR_HERE)
+#define TR_EVENT(...) TR_EVENT_(__VA_ARGS__, )
+#define TR_EVENT_(E, ...) {&E##_tr_type, &(const E){__VA_ARGS__}}
+#define tr_event_decode(ctx, event, E, out)                                    \
+    (tr_event_decode)(TR_CTX(ctx), (event), &E##_tr_type,                      \
+                      _Generic((out), E *: (out)))
+
+#endif /* !__cplusplus */
 #endif

@@ -149,6 +149,7 @@ typedef struct tri_props {
     tr_overflow overflow;
     size_t heap_limit;
     tr_storage *storage;
+    const tr_serializer *serializer;  // of what is stored, or NULL
     size_t init_size;
     unsigned char *init;  // behind the struct
 } tri_props;
@@ -313,7 +314,10 @@ struct tri_ext {
     size_t heap_bytes;
     tri_closer *closers;
     tri_heap_block *texts;            // of the stored state
-    uint64_t version;                 // of the stored state
+    uint64_t version;                 // of the stored state, or snapshot
+    uint64_t sequence;                // of the newest event: sourcing.c
+    uint64_t snapshot;                // the event that the last one was due at
+    bool emitting;                    // events are on their way to the store
     _Atomic(uint32_t) stores;         // questions the store has not answered
     tri_user_timer *timers;
     tri_user_timer *receive_timeout;

@@ -11,6 +11,7 @@
 #include "base/options.h"
 #include "core/lifecycle.h"
 #include "core/mailbox.h"
+#include "schema/stored.h"
 
 enum { NAME_MAX = 128 };
 
@@ -82,6 +83,7 @@ static bool fits(const tri_props *props, const tr_spawn_options *o)
            props->overflow == o->overflow &&
            props->heap_limit == o->heap_limit &&
            props->storage == o->storage &&
+           props->serializer == o->serializer &&
            props->init_size == (o->init != NULL ? o->init_size : 0) &&
            (o->init == NULL ||
             memcmp(props->init, o->init, o->init_size) == 0);
@@ -118,7 +120,8 @@ tr_err tri_props_new(tr_system *sys, tri_cell *parent,
                      const tr_actor_def *def, const tr_spawn_options *o,
                      tri_props **out)
 {
-    if (o->init != NULL && o->init_size != def->state_size) {
+    if ((o->init != NULL && o->init_size != def->state_size) ||
+        (o->serializer != NULL && !tri_stored_name_ok(o->serializer->name))) {
         return TR_EINVAL;
     }
     tri_props *props =
@@ -152,6 +155,7 @@ tr_err tri_props_new(tr_system *sys, tri_cell *parent,
     props->overflow = o->overflow;
     props->heap_limit = o->heap_limit;
     props->storage = o->storage;
+    props->serializer = o->serializer;
     if (o->init != NULL) {
         props->init = (unsigned char *)(props + 1);
         props->init_size = o->init_size;

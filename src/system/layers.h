@@ -135,6 +135,10 @@ void tri_system_free(tr_system *sys);  // threads are gone, actors are gone
 /* ---- persist.c ---- */
 tr_err tri_state_load(tr_ctx *ctx, void *self);
 
+/* ---- sourcing.c ---- */
+/* As tri_state_load, from a snapshot and the events after it. */
+tr_err tri_events_load(tr_ctx *ctx, const tr_type *type, void *self);
+
 /* ---- poll.c ---- */
 /* Of a polled system: the calling thread drives it. Errors: as tri_io_need. */
 tr_err tri_poll_open(tr_system *sys);

@@ -198,6 +198,28 @@ static void test_ST10_second_writer_is_fenced(void **state)
     TR_MUST(tr_system_close(other, 0));
 }
 
+/* ST1: states are stored in the compact form as well, and read by both. */
+static void test_ST1_ST2_states_in_the_compact_form(void **state)
+{
+    fixture *f = *state;
+    tr_captured seen;
+    for (int i = 0; i < 4; i++) {
+        tr_ref ref = tr_spawn(f->sys, purse, .name = "ivy",
+                              .storage = f->store, .joinable = true,
+                              .serializer = i % 2 ? &tr_serializer_binary
+                                                  : NULL);
+        expect(f, ref, i, i ? "i" : NULL);
+        assert_int_equal(add(f, ref, 1, "i"), TR_OK);
+        end(f, ref);
+    }
+    bool binary = false;
+    for (size_t i = 0; tr_storage_captured(f->store, i, &seen); i++) {
+        binary |= seen.call == TR_STORE_SAVE && seen.size > 13 &&
+                  memcmp(seen.bytes, "Purse/binary ", 13) == 0;
+    }
+    assert_true(binary);
+}
+
 int main(void)
 {
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, open_all, close_all)
@@ -208,6 +230,7 @@ int main(void)
         TEST(test_rule_28_unknown_outcome_reloads),
         TEST(test_ST8_ST21_keys_are_apart),
         TEST(test_ST10_second_writer_is_fenced),
+        TEST(test_ST1_ST2_states_in_the_compact_form),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,232 @@
+/*
+ * stored.c - writes and reads values as they lie in a store.
+ *
+ * A serializer that a program brings knows nothing of our allocators: what it
+ * reads is a value with pieces from malloc, as tr_json_read gives. It is then
+ * copied to where its pieces are wanted. Ours read straight into place.
+ */
+#include "schema/stored.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "base/text.h"
+#include "schema/binary.h"
+#include "schema/json.h"
+#include "schema/value.h"
+
+/* Most values fit; larger ones are written twice. */
+#define FIRST_GUESS 256
+/* Type, '@', number, '/', serializer, ' ', and a zero. */
+#define HEAD_MAX (2 * TRI_STORED_NAME_MAX + 24)
+
+/* ---- ours ---- */
+
+static size_t write_json(void *user, const tr_type *type, const void *value,
+                         void *buf, size_t size)
+{
+    (void)user;
+    return tri_json_write(type, value, buf, size, NULL);
+}
+
+static tr_err read_json(void *user, const tr_type *type, void *value,
+                        const void *bytes, size_t size)
+{
+    (void)user;
+    return tri_json_read(type, value, bytes, size, NULL, NULL);
+}
+
+static size_t write_binary(void *user, const tr_type *type, const void *value,
+                           void *buf, size_t size)
+{
+    (void)user;
+    return tri_binary_write(type, value, buf, size, NULL);
+}
+
+static tr_err read_binary(void *user, const tr_type *type, void *value,
+                          const void *bytes, size_t size)
+{
+    (void)user;
+    return tri_binary_read(type, value, bytes, size, NULL, NULL);
+}
+
+const tr_serializer tr_serializer_json = {
+    .name = "json", .write = write_json, .read = read_json};
+
+const tr_serializer tr_serializer_binary = {
+    .name = "binary", .write = write_binary, .read = read_binary};
+
+/* ---- heads ---- */
+
+static bool is_name(const char *at, size_t size)
+{
+    if (size == 0 || size > TRI_STORED_NAME_MAX) return false;
+    for (size_t i = 0; i < size; i++) {
+        char c = at[i];
+        if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+              (c >= '0' && c <= '9') || c == '-' || c == '_')) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool tri_stored_name_ok(const char *name)
+{
+    return name != NULL && is_name(name, strlen(name));
+}
+
+static void write_head(char head[HEAD_MAX], const tr_serializer *serializer,
+                       const tr_type *type, uint64_t number)
+{
+    bool is_json = strcmp(serializer->name, tr_serializer_json.name) == 0;
+    tri_text text;
+
+    tri_text_init(&text, head, HEAD_MAX);
+    if (is_json && number == TRI_STORED_STATE) return;
+    tri_text_add(&text, "%s", type->name);
+    if (number < TRI_STORED_EVENT) tri_text_add(&text, "@%" PRIu64, number);
+    if (!is_json) tri_text_add(&text, "/%s", serializer->name);
+    tri_text_add(&text, " ");
+}
+
+tr_err tri_stored_make(const tr_serializer *serializer, const tr_type *type,
+                       const void *value, uint64_t number, void **out,
+                       size_t *size)
+{
+    char head[HEAD_MAX];
+
+    *out = NULL;
+    *size = 0;
+    if (!tri_stored_name_ok(serializer->name)) return TR_EINVAL;
+    write_head(head, serializer, type, number);
+
+    size_t skip = strlen(head);
+
+    for (size_t room = FIRST_GUESS;;) {
+        char *buf = malloc(skip + room);
+        if (buf == NULL) return TR_ENOMEM;
+
+        size_t length = serializer->write(serializer->user, type, value,
+                                          buf + skip, room);
+        if (length < room) {
+            memcpy(buf, head, skip);
+            *out = buf;
+            *size = skip + length;
+            return TR_OK;
+        }
+        free(buf);
+        if (length == SIZE_MAX) return TR_EINVAL;
+        if (length > TRI_CODEC_SIZE_MAX) return TR_ELIMIT;
+        room = length + 1;
+    }
+}
+
+static tr_err bad_head(tri_codec_error *error)
+{
+    error->at = 0;
+    snprintf(error->text, sizeof(error->text),
+             "it does not begin with the name of a type, at byte 0");
+    return TR_EINVAL;
+}
+
+/* The digits behind '@'; false if they are no number. */
+static bool read_count(const char *at, const char *end, uint64_t *out)
+{
+    uint64_t value = 0;
+
+    if (at == end || end - at > 19) return false;
+    for (; at < end; at++) {
+        if (*at < '0' || *at > '9') return false;
+        value = value * 10 + (uint64_t)(*at - '0');
+    }
+    *out = value;
+    return true;
+}
+
+static bool take_name(char *out, const char *at, const char *end)
+{
+    if (!is_name(at, (size_t)(end - at))) return false;
+    memcpy(out, at, (size_t)(end - at));
+    out[end - at] = '\0';
+    return true;
+}
+
+tr_err tri_stored_open(tri_stored *out, const void *bytes, size_t size,
+                       tri_codec_error *error)
+{
+    const char *at = bytes;
+    size_t most = size < HEAD_MAX ? size : HEAD_MAX;
+    const char *space = size == 0 ? NULL : memchr(at, ' ', most);
+
+    *out = (tri_stored){.serializer = "json", .data = bytes, .size = size};
+    if (size > 0 && (*at == '{' || *at == ' ' || *at == '\t' || *at == '\n' ||
+                     *at == '\r')) {
+        return TR_OK;  // JSON alone
+    }
+    if (space == NULL) return bad_head(error);
+
+    const char *slash = memchr(at, '/', (size_t)(space - at));
+    const char *end = slash != NULL ? slash : space;
+    const char *count = memchr(at, '@', (size_t)(end - at));
+
+    if (!take_name(out->type, at, count != NULL ? count : end) ||
+        (count != NULL && !read_count(count + 1, end, &out->number)) ||
+        (slash != NULL && !take_name(out->serializer, slash + 1, space))) {
+        return bad_head(error);
+    }
+    out->data = space + 1;
+    out->size = size - (size_t)(space + 1 - at);
+    return TR_OK;
+}
+
+/* ---- values ---- */
+
+static tr_err read_plugged(const tr_serializer *own, const tri_stored *stored,
+                           const tr_type *type, void *value,
+                           const tri_allocator *mem, tri_codec_error *error)
+{
+    void *made = calloc(1, type->size + 1);
+    if (made == NULL) return TR_ENOMEM;
+
+    tr_err err = own->read(own->user, type, made, stored->data, stored->size);
+    if (err != TR_OK) {
+        snprintf(error->text, sizeof(error->text),
+                 "serializer %s cannot read it: %s", own->name,
+                 tr_strerror(err));
+    } else {
+        err = tri_value_copy(type, value, made, mem);
+        (tr_drop)(type, made);
+    }
+    free(made);
+    return err;
+}
+
+tr_err tri_stored_read(const tri_stored *stored, const tr_serializer *own,
+                       const tr_type *type, void *value,
+                       const tri_allocator *mem, tri_codec_error *error)
+{
+    tri_codec codec = {.mem = mem};
+
+    *error = (tri_codec_error){.at = 0};
+    if (type->size > 0) memset(value, 0, type->size);
+    if (stored->type[0] != '\0' && strcmp(stored->type, type->name) != 0) {
+        snprintf(error->text, sizeof(error->text), "it is a %s, not a %s",
+                 stored->type, type->name);
+        return TR_EINVAL;
+    }
+    if (own != NULL && strcmp(own->name, stored->serializer) == 0 &&
+        own != &tr_serializer_json && own != &tr_serializer_binary) {
+        return read_plugged(own, stored, type, value, mem, error);
+    }
+    if (strcmp(stored->serializer, tr_serializer_json.name) == 0)
+        return tri_json_read(type, value, stored->data, stored->size, &codec,
+                             error);
+    if (strcmp(stored->serializer, tr_serializer_binary.name) == 0)
+        return tri_binary_read(type, value, stored->data, stored->size, &codec,
+                               error);
+    snprintf(error->text, sizeof(error->text),
+             "it was written by the serializer %s, which this actor does not "
+             "have", stored->serializer);
+    return TR_EINVAL;
+}

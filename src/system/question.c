@@ -1,0 +1,182 @@
+/*
+ * question.c - asking the store, and waiting for what it says.
+ *
+ * Invariant: a question is owned by the turn, until it is asked; then by both
+ * sides, until one of them moves `state` away from SHARED. If the answer comes
+ * first (DONE) the turn owns it again, if the turn is cut short first (LEFT)
+ * the answer frees it.
+ */
+#include "system/question.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SHARED, LEFT, DONE };  // tri_question.state
+
+typedef struct question_wait {
+    tri_wait wait;  // first: the cancel function gets it
+    tri_question *question;
+} question_wait;
+
+void tri_question_free(tri_question *q)
+{
+    if (q != NULL) {
+        tri_store_op_fini(&q->op);
+        for (uint32_t i = 0; i < q->owned_count; i++) {
+            free(q->owned[i]);
+        }
+        free(q->owned);
+        free(q);
+    }
+}
+
+static bool leave_question(tri_wait *wait)
+{
+    tri_question *q = ((question_wait *)(void *)wait)->question;
+    uint32_t shared = SHARED;
+    // Acquire and release: both sides agree on who frees the question.
+    return atomic_compare_exchange_strong_explicit(
+        &q->state, &shared, LEFT, memory_order_acq_rel, memory_order_acquire);
+}
+
+/* The store has answered; any thread. */
+static void answered(tri_store_op *op)
+{
+    tri_question *q = op->user;
+    tri_actor_from who = tri_enter((tr_from){.sys = q->sys});
+    uint32_t shared = SHARED;
+    // Acquire and release: as leave_question.
+    if (atomic_compare_exchange_strong_explicit(&q->state, &shared, DONE,
+                                                memory_order_acq_rel,
+                                                memory_order_acquire)) {
+        q->wait->err = TR_OK;
+        q->wait->node.kind = TRI_NODE_WAKE;
+        bool taken = tri_push_system(who.worker, q->cell, &q->wait->node);
+        TRI_CHECK(taken);  // the turn is parked, so its actor lives
+    } else {
+        // The turn has gone; its actor waits for us before it ends.
+        // Release: after it the extension may go.
+        tri_cell *cell = q->cell;
+        uint64_t id = q->cell_id;
+        atomic_fetch_sub_explicit(&q->ext->stores, 1, memory_order_acq_rel);
+        tri_signal(who.worker, cell, id, TRI_SIG_CHILDREN);
+        tri_question_free(q);
+    }
+    tri_leave(&who);
+}
+
+tr_err tri_question_key(tr_ctx *ctx, char *out)
+{
+    tr_system *sys = ctx->sys;
+    const char *space = sys->options.ns != NULL ? sys->options.ns : "local";
+    const char *key = tr_key(ctx);
+    const char *kind = tri_first_behaviour(ctx->cell)->def->name;
+    char path[TRI_PATH_MAX];
+    if (key == NULL) {
+        tri_path_write(sys, ctx->cell, path, sizeof(path));
+        key = path;
+    }
+    tr_err err = tri_store_key(out, space, kind, key);
+    if (err != TR_OK) {
+        tri_error_set(ctx, "%s::%s/%s is no key of a store: %s", space, kind,
+                      key, err == TR_ELIMIT ? "too long" : "not allowed");
+    }
+    return err;
+}
+
+tr_err tri_question_new(tr_ctx *ctx, tr_store_call call, uint32_t pieces,
+                        tri_question **out)
+{
+    tri_mem *mem = &ctx->sys->mem;
+    tri_question *q = tri_mem_calloc(mem, sizeof(*q));
+    *out = NULL;
+    if (q == NULL ||
+        (pieces > 0 && (q->owned = tri_mem_calloc(
+                            mem, pieces * sizeof(*q->owned))) == NULL)) {
+        free(q);
+        return TR_ENOMEM;
+    }
+    q->owned_count = pieces;
+    tr_err err = tri_question_key(ctx, q->key);
+    if (err != TR_OK) {
+        tri_question_free(q);
+        return err;
+    }
+    q->sys = ctx->sys;
+    q->cell = ctx->cell;
+    // Relaxed: we own the cell.
+    q->cell_id = atomic_load_explicit(&ctx->cell->id, memory_order_relaxed);
+    q->ext = tri_ext_of(ctx->cell);
+    q->op.call = call;
+    q->op.key = (tri_store_bytes){q->key, strlen(q->key)};
+    q->op.epoch = tr_epoch(ctx);
+    // Relaxed: fixed at birth.
+    if (atomic_load_explicit(&ctx->cell->flags, memory_order_relaxed) &
+        TRI_CELL_VIRTUAL) {
+        q->op.shard = tri_virtual_ops_of(ctx->sys)->shard(ctx->cell);
+    }
+    q->op.done = answered;
+    q->op.user = q;
+    *out = q;
+    return TR_OK;
+}
+
+tr_err tri_question_ask(tr_ctx *ctx, tri_question *q, const char *site)
+{
+    tri_ext *ext = tri_ext_of(ctx->cell);
+    question_wait wait = {.wait = {.kind = TRI_WAIT_OUTSIDE,
+                                   .cancel = leave_question, .site = site},
+                          .question = q};
+    q->wait = &wait.wait;
+    tr_err err = tri_wait_begin(ctx, &wait.wait, TR_FOREVER);
+    if (err != TR_OK) {
+        tri_question_free(q);
+        return err;
+    }
+    // Relaxed: only this turn and the answer count it.
+    atomic_fetch_add_explicit(&ext->stores, 1, memory_order_relaxed);
+    tri_storage_submit(ctx->cell->props->storage, &q->op);
+    err = tri_park(ctx, &wait.wait);
+    if (err == TR_ELIMIT && leave_question(&wait.wait)) {
+        tri_wait_finish(ctx, &wait.wait);
+        return err;
+    }
+    tri_wait_finish(ctx, &wait.wait);
+    // Acquire: as `answered`; DONE means that the question is ours.
+    if (atomic_load_explicit(&q->state, memory_order_acquire) != DONE) {
+        return err;
+    }
+    // Relaxed: the answer has been taken.
+    atomic_fetch_sub_explicit(&ext->stores, 1, memory_order_relaxed);
+    if (err != TR_OK) {
+        tri_question_free(q);
+    }
+    return err;
+}
+
+tr_err tri_question_result(tr_ctx *ctx, const tri_question *q,
+                           const char *what)
+{
+    tr_err err = q->op.err;
+    if (err != TR_OK) {
+        tri_error_set(ctx, "%s %s: %s", what, q->key, q->op.text);
+    }
+    if (err == TR_EUNKNOWN) {
+        tri_signal(ctx->worker, ctx->cell, q->cell_id, TRI_SIG_RESTART);
+    }
+    return err == TR_EIO ? TR_ESTORAGE : err;
+}
+
+tr_err tri_question_may_ask(tr_ctx *ctx, const char *call, const char *site)
+{
+    const tri_props *props = ctx->cell->props;
+    if (props == NULL || props->storage == NULL) {
+        tri_error_set(ctx, "%s at %s: this actor has no storage", call, site);
+        return TR_ESTORAGE;
+    }
+    if (!tri_can_park(ctx)) {
+        return TR_EWOULDBLOCK;
+    }
+    return ctx->cancel;
+}
