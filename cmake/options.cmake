@@ -76,7 +76,9 @@ if(TROUPE_SANITIZE)
 endif()
 
 if(TROUPE_COVERAGE)
-    target_compile_options(troupe_flags INTERFACE --coverage)
+    # Atomic: workers count at the same time.
+    target_compile_options(troupe_flags INTERFACE --coverage
+        -fprofile-update=atomic)
     target_link_options(troupe_flags INTERFACE --coverage)
 endif()
 

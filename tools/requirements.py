@@ -21,6 +21,7 @@ LINE = re.compile(r"^([A-Z]+\d+) (.+)$")
 # their names stand in the list that main() runs.
 TEST = re.compile(r"\b(test_\w+)\b")
 ID = re.compile(r"[A-Z]+\d+")
+RULE = re.compile(r"(?<=_)rule_(?=\d)")  # test_rule_07_... is test_rule07_...
 LEADING_ZEROS = re.compile(r"(?<=[A-Z])0+(?=\d)")
 COVERS = re.compile(r"\bCovers\s+((?:[A-Z]+\d+|and|,|\s|\*|#)+)\.")
 SUFFIX = re.compile(r"_(test|sim|stress|fuzz)$")
@@ -60,7 +61,7 @@ def find_tests(root):
             continue
         text = path.read_text(errors="replace")
         for name in TEST.findall(text):
-            for word in name.split("_")[1:]:
+            for word in RULE.sub("rule", name).split("_")[1:]:
                 word = LEADING_ZEROS.sub("", word.upper())
                 if ID.fullmatch(word):
                     covered[word].add(name)
