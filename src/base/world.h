@@ -83,6 +83,12 @@ typedef struct tri_world_ops {
     void (*wake)(tri_world *world, _Atomic(uint32_t) *word, uint32_t count);
     void (*pause)(tri_world *world);  // one turn of a spin loop
     void (*yield)(tri_world *world);
+    /*
+     * Returns when every thread of the process has passed a full fence since
+     * the call began. NULL, or false from can_barrier: there is no such thing.
+     */
+    void (*barrier)(tri_world *world);
+    bool (*can_barrier)(tri_world *world);
 
     /*
      * Blocks until SIGINT or SIGTERM has come or *word is not `expected`.

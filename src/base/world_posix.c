@@ -18,6 +18,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/futex.h>
+#include <linux/membarrier.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -355,6 +356,21 @@ static void posix_pause(tri_world *world)
 {
     (void)world;
     TRI_CPU_RELAX();
+}
+
+/* Once per process is enough; asking again costs little. */
+static bool posix_can_barrier(tri_world *world)
+{
+    (void)world;
+    return syscall(SYS_membarrier,
+                   MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0;
+}
+
+static void posix_barrier(tri_world *world)
+{
+    (void)world;
+    long rc = syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
+    TRI_CHECK(rc == 0);
 }
 
 static void posix_yield(tri_world *world)
@@ -948,6 +964,8 @@ static const tri_world_ops posix_ops = {
     .wake = posix_wake,
     .pause = posix_pause,
     .yield = posix_yield,
+    .barrier = posix_barrier,
+    .can_barrier = posix_can_barrier,
     .poller_new = posix_poller_new,
     .poller_free = posix_poller_free,
     .poller_add = posix_poller_add,

@@ -30,7 +30,7 @@ enum {
     TRI_BATCH_MESSAGES = 1,   // user messages per activation
     TRI_BATCH_SENDS = 2,      // sends of one turn before it yields
 #else
-    TRI_RING = 256,           // runnable cells a worker offers to thieves
+    TRI_RING = 256,           // runnable cells a worker offers to others
     TRI_FRESH = 256,          // spawned and not yet run
     TRI_BATCH_MESSAGES = 4096,
     TRI_BATCH_SENDS = 256,    // performance.md 3.3
@@ -39,9 +39,16 @@ enum {
     TRI_CLOCK_FIRST = 8,      // and before the first two of an activation
     TRI_ID_BLOCK = 1024,      // ids a worker takes at once
     TRI_DEFS_CACHED = 16,
-    TRI_FAIR = 64,            // picks between two looks at the shared queue
+    TRI_FAIR = 64,            // picks between two looks at what waits longest
     TRI_LOOK_EVERY = 16,      // picks between two looks at the clock
     TRI_STEAL_EVERY = 8,      // rounds of a search between two attempts
+    TRI_STEAL_MAX = 256,      // cells taken at once from a stuck worker
+};
+
+/* tri_worker.look: what others ask a worker to do when it picks. */
+enum {
+    TRI_LOOK_CLOCK = 1,  // read the clock: the monitor
+    TRI_LOOK_SHARE = 2,  // offer what waits: one that has nothing to run
 };
 
 #define TRI_QUANTUM ((tr_nanos)200000)  // an activation may last this long
@@ -139,6 +146,7 @@ struct tri_worker {
     tri_cell *bound, *bound_last;  // cells that only this worker may run
     uint32_t bound_count;
     uint32_t tick;
+    uint32_t fresh_picks;
     bool stepping;         // runs one activation at a time for a world
     tri_cell *step_pick;
     uint64_t id_next, id_end;
@@ -157,18 +165,22 @@ struct tri_worker {
     tr_nanos backlog_since;   // more than one has been waiting; 0: no
     uint64_t seen_progress[TRI_GROUP_MAX];  // of each victim, for steal
 
+    /* ---- runnable cells of its own: private.h ---- */
+    _Alignas(128) _Atomic(uint32_t) busy;  // the worker is in
+    bool fences;                   // the world has no barrier
+    _Atomic(uint32_t) own_count;
+    tri_cell *own, *own_last;      // own_last: where own is not NULL
+    _Atomic(uint32_t) fresh_top, fresh_bottom;
+    tri_cell *fresh[TRI_FRESH];    // spawned and not yet run
     /* ---- thieves take from head, the worker puts at tail ---- */
     _Alignas(128) _Atomic(uint32_t) head;
     _Alignas(128) _Atomic(uint32_t) tail;
     _Atomic(tri_cell *) ring[TRI_RING];
-    /* ---- spawned and not yet run: the worker takes the newest ---- */
-    _Alignas(128) _Atomic(uint32_t) fresh_top;
-    _Alignas(128) _Atomic(uint32_t) fresh_bottom;
-    _Atomic(tri_cell *) fresh[TRI_FRESH];
     /* ---- mail from other threads ---- */
     _Alignas(128) _Atomic(tri_cell *) inbox;
     _Alignas(128) _Atomic(uint32_t) park_word;  // 1: asleep
-    _Atomic(uint32_t) look;      // the monitor asks: read the clock
+    _Atomic(uint32_t) look;      // requests to the worker: TRI_LOOK_*
+    _Atomic(uint32_t) revoked;   // a thief is in, or waits for the barrier
     _Alignas(128) tri_counters count;
     _Atomic(uint64_t) progress;    // activations, for the monitor
 

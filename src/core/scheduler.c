@@ -1,11 +1,12 @@
 /*
  * scheduler.c - where runnable cells wait, who runs them, who sleeps.
  *
- * A worker picks from four places: `ring`, a FIFO that thieves may take from;
- * `fresh`, spawned cells, newest first, so that trees unfold depth first and
- * memory stays warm; `bound`, cells that only it may run because a turn of
- * theirs is parked on one of its stacks; and the group's shared queue. The
- * order rotates, so none of them can starve another.
+ * A worker picks from five places: its own FIFO and `fresh`, spawned cells,
+ * newest first, so that trees unfold depth first and memory stays warm
+ * (private.h); `ring`, what it has offered to others (share.c); `bound`, cells
+ * that only it may run because a turn of theirs is parked on one of its
+ * stacks; and the group's shared queue. The order rotates, so none of them can
+ * starve another.
  *
  * What this costs on two cores decides more than anything else: a wake-up
  * takes as long as thousands of messages, and a thief that takes the only
@@ -16,13 +17,12 @@
  * No wake-up is lost: a worker that goes to sleep writes park_word, then
  * looks at inbox and shared queue; whoever puts something there writes it,
  * then reads park_word (or `sleeping`). All seq_cst; tests/model/park.pml.
- * What only lies in another worker's ring needs no wake-up: its owner is
- * awake.
+ * What only lies with another worker needs no wake-up: that one is awake.
  */
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/runtime.h"
+#include "core/private.h"
 
 static _Thread_local tri_worker *current;
 
@@ -41,131 +41,6 @@ tr_nanos tri_clock(tri_worker *worker)
     tri_world *world = worker->sys->world;
     worker->now = world->ops->mono(world);
     return worker->now;
-}
-
-/* ---- the ring: FIFO, its owner at the tail, everybody at the head ---- */
-
-static uint32_t ring_length(tri_worker *worker)
-{
-    // Acquire: at least as new as what the caller has seen of the ring.
-    uint32_t head = atomic_load_explicit(&worker->head, memory_order_acquire);
-    uint32_t tail = atomic_load_explicit(&worker->tail, memory_order_acquire);
-    int32_t length = (int32_t)(tail - head);
-    return length > 0 ? (uint32_t)length : 0;
-}
-
-static bool ring_push(tri_worker *worker, tri_cell *cell)
-{
-    // Relaxed: only we write tail. Acquire: pairs with the taking of head,
-    // so the slot has been read before it is written again.
-    uint32_t tail = atomic_load_explicit(&worker->tail, memory_order_relaxed);
-    uint32_t head = atomic_load_explicit(&worker->head, memory_order_acquire);
-    if (tail - head >= TRI_RING) {
-        return false;
-    }
-    // Relaxed, then release: the tail publishes the slot to ring_take.
-    atomic_store_explicit(&worker->ring[tail % TRI_RING], cell,
-                          memory_order_relaxed);
-    atomic_store_explicit(&worker->tail, tail + 1, memory_order_release);
-    return true;
-}
-
-/* Takes the oldest; any thread. */
-static tri_cell *ring_take(tri_worker *worker, uint32_t at_least)
-{
-    // Acquire: pairs with ring_push and with other takers.
-    uint32_t head = atomic_load_explicit(&worker->head, memory_order_acquire);
-    for (;;) {
-        uint32_t tail =
-            atomic_load_explicit(&worker->tail, memory_order_acquire);
-        if ((int32_t)(tail - head) < (int32_t)at_least) {
-            return NULL;
-        }
-        // Relaxed: if the slot was written again, head has moved.
-        tri_cell *cell = atomic_load_explicit(&worker->ring[head % TRI_RING],
-                                              memory_order_relaxed);
-        // Release: our read of the slot is before its next write.
-        if (atomic_compare_exchange_weak_explicit(&worker->head, &head,
-                                                  head + 1,
-                                                  memory_order_acq_rel,
-                                                  memory_order_acquire)) {
-            return cell;
-        }
-    }
-}
-
-/* ---- fresh: a Chase-Lev deque of fixed size ---- */
-
-static bool fresh_push(tri_worker *worker, tri_cell *cell)
-{
-    // As ring_push, with the owner at the bottom.
-    uint32_t bottom =
-        atomic_load_explicit(&worker->fresh_bottom, memory_order_relaxed);
-    uint32_t top =
-        atomic_load_explicit(&worker->fresh_top, memory_order_acquire);
-    if ((int32_t)(bottom - top) >= TRI_FRESH) {
-        return false;
-    }
-    atomic_store_explicit(&worker->fresh[bottom % TRI_FRESH], cell,
-                          memory_order_relaxed);
-    atomic_store_explicit(&worker->fresh_bottom, bottom + 1,
-                          memory_order_release);
-    return true;
-}
-
-/* The owner takes the newest. */
-static tri_cell *fresh_pop(tri_worker *worker)
-{
-    // Relaxed: only we write bottom. A glance before the costly store.
-    uint32_t bottom =
-        atomic_load_explicit(&worker->fresh_bottom, memory_order_relaxed);
-    uint32_t top =
-        atomic_load_explicit(&worker->fresh_top, memory_order_relaxed);
-    if (bottom == top) {
-        return NULL;
-    }
-    bottom--;
-    // Seq_cst, both: the store before the load, against fresh_steal, which
-    // reads top before bottom. One of us sees the other's claim to the last.
-    atomic_store_explicit(&worker->fresh_bottom, bottom, memory_order_seq_cst);
-    top = atomic_load_explicit(&worker->fresh_top, memory_order_seq_cst);
-    tri_cell *cell = NULL;
-    if ((int32_t)(bottom - top) >= 0) {
-        cell = atomic_load_explicit(&worker->fresh[bottom % TRI_FRESH],
-                                    memory_order_relaxed);
-        if (bottom != top) {
-            return cell;
-        }
-        // The last one: whoever moves top has it.
-        if (!atomic_compare_exchange_strong_explicit(
-                &worker->fresh_top, &top, top + 1, memory_order_seq_cst,
-                memory_order_relaxed)) {
-            cell = NULL;
-        }
-    }
-    atomic_store_explicit(&worker->fresh_bottom, bottom + 1,
-                          memory_order_relaxed);
-    return cell;
-}
-
-/* Takes the oldest, the root of the largest subtree; any thread. */
-static tri_cell *fresh_steal(tri_worker *victim, int32_t at_least)
-{
-    // Seq_cst: see fresh_pop.
-    uint32_t top =
-        atomic_load_explicit(&victim->fresh_top, memory_order_seq_cst);
-    uint32_t bottom =
-        atomic_load_explicit(&victim->fresh_bottom, memory_order_seq_cst);
-    if ((int32_t)(bottom - top) < at_least) {
-        return NULL;
-    }
-    tri_cell *cell = atomic_load_explicit(&victim->fresh[top % TRI_FRESH],
-                                          memory_order_relaxed);
-    return atomic_compare_exchange_strong_explicit(
-               &victim->fresh_top, &top, top + 1, memory_order_seq_cst,
-               memory_order_relaxed)
-               ? cell
-               : NULL;
 }
 
 /* ---- the group's shared queue ---- */
@@ -319,7 +194,7 @@ static void share_if_late(tri_worker *worker)
     // Relaxed: hints; nothing is lost by an old value.
     if (atomic_load_explicit(&group->sleeping, memory_order_relaxed) == 0 ||
         atomic_load_explicit(&group->searching, memory_order_relaxed) != 0 ||
-        (ring_length(worker) < 2 &&
+        (tri_worker_waiting(worker) < 2 &&
          atomic_load_explicit(&group->length, memory_order_relaxed) == 0)) {
         worker->backlog_since = 0;
         return;
@@ -344,32 +219,6 @@ static tri_group *group_of(tr_system *sys, tri_cell *cell)
     // Relaxed: fixed at spawn.
     uint32_t flags = atomic_load_explicit(&cell->flags, memory_order_relaxed);
     return sys->groups[(flags >> TRI_CELL_GROUP_SHIFT) & 0xff];
-}
-
-/* The ring is full: half of it and the cell go to the shared queue. */
-static void overflow(tri_worker *worker, tri_cell *cell)
-{
-    tri_cell *first = NULL, *last = NULL;
-    uint32_t count = 0;
-    for (; count < TRI_RING / 2; count++) {
-        tri_cell *taken = ring_take(worker, 1);
-        if (taken == NULL) {
-            break;
-        }
-        if (last != NULL) {
-            last->run_next = taken;
-        } else {
-            first = taken;
-        }
-        last = taken;
-    }
-    if (last != NULL) {
-        last->run_next = cell;
-    } else {
-        first = cell;
-    }
-    shared_push(worker->group, first, cell, count + 1);
-    tri_group_wake(worker->group, false);
 }
 
 void tri_schedule(tri_worker *worker, tri_cell *cell)
@@ -397,8 +246,8 @@ void tri_schedule(tri_worker *worker, tri_cell *cell)
     if (TRI_LIKELY(worker->group == group)) {
         if (worker->stepping) {
             bound_push(worker, cell);
-        } else if (!ring_push(worker, cell)) {
-            overflow(worker, cell);
+        } else {
+            tri_own_push(worker, cell);
         }
         return;
     }
@@ -413,68 +262,10 @@ void tri_schedule_fresh(tri_worker *worker, tri_cell *cell)
 {
     if (cell->home == TRI_HOME_NONE && !worker->stepping &&
         worker->group == group_of(worker->sys, cell) &&
-        fresh_push(worker, cell)) {
+        tri_fresh_push(worker, cell)) {
         return;
     }
     tri_schedule(worker, cell);
-}
-
-/* ---- stealing ---- */
-
-/* A victim that has not finished anything since we last looked is stuck. */
-static tri_cell *steal_from(tri_worker *thief, tri_worker *victim, bool stuck)
-{
-    uint32_t length = ring_length(victim);
-    tri_cell *cell = ring_take(victim, stuck ? 1 : 2);
-    if (cell == NULL) {
-        cell = fresh_steal(victim, stuck ? 1 : 2);
-        if (cell == NULL) {
-            return NULL;
-        }
-    }
-    for (uint32_t i = 1; i < length / 2; i++) {
-        tri_cell *more = ring_take(victim, stuck ? 1 : 2);
-        if (more == NULL) {
-            break;
-        }
-        if (!ring_push(thief, more)) {
-            overflow(thief, more);
-            break;
-        }
-    }
-    // Relaxed: a statistic.
-    atomic_fetch_add_explicit(&thief->count.steals, 1, memory_order_relaxed);
-    return cell;
-}
-
-static tri_cell *steal(tri_worker *thief, bool even_lone)
-{
-    tri_group *group = thief->group;
-    if (group->kind == TR_DISPATCH_PINNED ||
-        group->kind == TR_DISPATCH_CONCURRENT) {
-        return NULL;
-    }
-    uint32_t count = atomic_load_explicit(&group->count, memory_order_acquire);
-    uint32_t start = thief->tick++;
-    for (uint32_t i = 0; i < count; i++) {
-        // Acquire: the worker was published by tri_worker_new.
-        tri_worker *victim = atomic_load_explicit(
-            &group->workers[(start + i) % count], memory_order_acquire);
-        if (victim == thief) {
-            continue;
-        }
-        // Relaxed: a hint.
-        uint64_t progress =
-            atomic_load_explicit(&victim->progress, memory_order_relaxed);
-        uint64_t *seen = &thief->seen_progress[(start + i) % count];
-        bool stuck = even_lone && progress == *seen;
-        *seen = progress;
-        tri_cell *cell = steal_from(thief, victim, stuck);
-        if (cell != NULL) {
-            return cell;
-        }
-    }
-    return NULL;
 }
 
 /* ---- sleeping ---- */
@@ -516,7 +307,7 @@ static tri_cell *search(tri_worker *worker)
         }
         if (round % TRI_STEAL_EVERY == TRI_STEAL_EVERY - 1) {
             tr_nanos now = tri_clock(worker);
-            if ((cell = steal(worker, now - start > TRI_LONE)) != NULL ||
+            if ((cell = tri_steal(worker, now - start > TRI_LONE)) != NULL ||
                 now - start >= TRI_SPIN || until_timer(worker, now) == 0 ||
                 must_leave(worker)) {
                 break;
@@ -642,7 +433,11 @@ void tri_worker_fire(tri_worker *worker, tr_nanos now)
 static void look_at_clock(tri_worker *worker)
 {
     // Relaxed: the monitor's request; an old one costs a look.
-    atomic_store_explicit(&worker->look, 0, memory_order_relaxed);
+    if (atomic_load_explicit(&worker->look, memory_order_relaxed) &
+        TRI_LOOK_CLOCK) {
+        atomic_fetch_and_explicit(&worker->look, ~TRI_LOOK_CLOCK,
+                                  memory_order_relaxed);
+    }
     if (atomic_load_explicit(&worker->wheel_next, memory_order_relaxed) !=
             TR_FOREVER &&
         until_timer(worker, tri_clock(worker)) == 0) {
@@ -653,6 +448,13 @@ static void look_at_clock(tri_worker *worker)
 
 /* ---- picking ---- */
 
+/* The newest; now and then the oldest, lest it be buried for ever. */
+static tri_cell *fresh_pick(tri_worker *worker)
+{
+    bool oldest = ++worker->fresh_picks % TRI_FAIR == 0;
+    return tri_fresh_pop(worker, oldest);
+}
+
 static tri_cell *pick(tri_worker *worker)
 {
     uint32_t tick = worker->tick++;
@@ -660,16 +462,17 @@ static tri_cell *pick(tri_worker *worker)
     if (tick % TRI_FAIR == 0 && (cell = shared_pop(worker->group)) != NULL) {
         return cell;
     }
-    // The oldest: whoever spawns on and on must not bury it for ever.
-    if (tick % 8 == 0 && (cell = fresh_steal(worker, 1)) != NULL) {
+    // What we have offered and nobody took.
+    if (tick % TRI_LOOK_EVERY == 0 && (cell = tri_ring_take(worker)) != NULL) {
         return cell;
     }
     if (tick % 2 == 0 && (cell = bound_pop(worker)) != NULL) {
         return cell;
     }
-    if ((cell = ring_take(worker, 1)) != NULL ||
+    if ((cell = tri_own_pop(worker)) != NULL ||
         (cell = bound_pop(worker)) != NULL ||
-        (cell = fresh_pop(worker)) != NULL) {
+        (cell = fresh_pick(worker)) != NULL ||
+        (cell = tri_ring_take(worker)) != NULL) {
         return cell;
     }
     return shared_pop(worker->group);
@@ -679,13 +482,15 @@ static tri_cell *next_slowly(tri_worker *worker);
 
 tri_cell *tri_worker_next(tri_worker *worker)
 {
-    // The usual case first: something in the ring, nothing special to do.
+    // The usual case first: something of our own, nothing special to do.
     uint32_t tick = worker->tick;
     if (TRI_LIKELY(tick % TRI_LOOK_EVERY != 0 && worker->bound == NULL &&
                    // Relaxed: hints; the slow way looks properly.
                    atomic_load_explicit(&worker->inbox,
-                                        memory_order_relaxed) == NULL)) {
-        tri_cell *cell = ring_take(worker, 1);
+                                        memory_order_relaxed) == NULL &&
+                   atomic_load_explicit(&worker->look,
+                                        memory_order_relaxed) == 0)) {
+        tri_cell *cell = tri_own_pop(worker);
         if (TRI_LIKELY(cell != NULL)) {
             worker->tick = tick + 1;
             return cell;
@@ -704,14 +509,21 @@ static __attribute__((noinline)) tri_cell *next_slowly(tri_worker *worker)
     bool woken = false;
     for (;;) {
         // Relaxed: a hint of the monitor.
-        if (worker->tick % TRI_LOOK_EVERY == 0 ||
-            atomic_load_explicit(&worker->look, memory_order_relaxed)) {
+        uint32_t look =
+            atomic_load_explicit(&worker->look, memory_order_relaxed);
+        if (TRI_UNLIKELY(look & TRI_LOOK_SHARE)) {
+            // Relaxed: a thief who asks again now asks once more later.
+            atomic_fetch_and_explicit(&worker->look, ~TRI_LOOK_SHARE,
+                                      memory_order_relaxed);
+            tri_share(worker);
+        }
+        if (worker->tick % TRI_LOOK_EVERY == 0 || (look & TRI_LOOK_CLOCK)) {
             look_at_clock(worker);
         }
         inbox_take(worker);
         tri_cell *cell = pick(worker);
         if (cell == NULL) {
-            cell = steal(worker, false);
+            cell = tri_steal(worker, false);
         }
         if (cell == NULL) {
             look_at_clock(worker);  // may fill our own queues

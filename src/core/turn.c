@@ -16,6 +16,7 @@
 
 #include "core/lifecycle.h"
 #include "core/mailbox.h"
+#include "core/private.h"
 
 /* ---- which turn may run beside which parked ones (api rules 1, 2, 10) ---- */
 
@@ -191,13 +192,8 @@ tr_err tri_park(tr_ctx *ctx, tri_wait *wait)
 
 static bool others_wait(tri_worker *worker)
 {
-    // Relaxed: our own counters, and a hint.
-    return worker->bound != NULL ||
-           atomic_load_explicit(&worker->head, memory_order_relaxed) !=
-               atomic_load_explicit(&worker->tail, memory_order_relaxed) ||
-           atomic_load_explicit(&worker->fresh_top, memory_order_relaxed) !=
-               atomic_load_explicit(&worker->fresh_bottom,
-                                    memory_order_relaxed) ||
+    // Relaxed: a hint.
+    return worker->bound != NULL || tri_worker_waiting(worker) != 0 ||
            atomic_load_explicit(&worker->inbox, memory_order_relaxed) != NULL;
 }
 
@@ -735,7 +731,8 @@ static bool spent(tr_ctx *ctx)
     }
     if (now - ctx->started > TRI_QUANTUM) {
         // Relaxed: a request to ourselves; work may be waiting for others.
-        atomic_store_explicit(&worker->look, 1, memory_order_relaxed);
+        atomic_fetch_or_explicit(&worker->look, TRI_LOOK_CLOCK,
+                                 memory_order_relaxed);
         return true;
     }
     // Slow handlers look at the clock more often.

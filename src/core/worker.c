@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/runtime.h"
+#include "core/private.h"
 
 enum { MONITOR_IDLE_ROUNDS = 20, SPARE_WORKERS_MAX = 64 };
 
@@ -27,6 +27,8 @@ tri_worker *tri_worker_new(tr_system *sys, tri_group *group)
     worker->sys = sys;
     worker->group = group;
     worker->sends_left = TRI_BATCH_SENDS;
+    const tri_world_ops *ops = sys->world->ops;
+    worker->fences = ops->can_barrier == NULL || !ops->can_barrier(sys->world);
     worker->pinned_taken = true;  // a pinned one is for whoever made it
     tri_cache_init(&worker->cache, &sys->mem);
     uint32_t max = sys->options.max_parked;
@@ -292,16 +294,6 @@ void tri_workers_stop(tr_system *sys)
 
 /* ---- the monitor ---- */
 
-static bool has_work(tri_worker *worker)
-{
-    // Relaxed: hints.
-    return atomic_load_explicit(&worker->head, memory_order_relaxed) !=
-               atomic_load_explicit(&worker->tail, memory_order_relaxed) ||
-           atomic_load_explicit(&worker->fresh_top, memory_order_relaxed) !=
-               atomic_load_explicit(&worker->fresh_bottom,
-                                    memory_order_relaxed);
-}
-
 /* Looks at one worker; true if it has been in one handler all the time. */
 static bool look_at(tri_worker *worker, tr_nanos now, bool *busy)
 {
@@ -321,7 +313,8 @@ static bool look_at(tri_worker *worker, tr_nanos now, bool *busy)
         return false;
     }
     *busy = true;
-    atomic_store_explicit(&worker->look, 1, memory_order_relaxed);
+    atomic_fetch_or_explicit(&worker->look, TRI_LOOK_CLOCK,
+                             memory_order_relaxed);
     if (now - since >= TRI_STUCK && !worker->monitor_told) {
         worker->monitor_told = true;
         worker->sys->up->stuck(worker, now - since);
@@ -345,7 +338,7 @@ static void look_at_group(tri_group *group, tr_nanos now, bool *busy)
         }
         if (look_at(worker, now, busy)) {
             stuck++;
-            work |= has_work(worker);
+            work |= tri_worker_waiting(worker) != 0;
         }
     }
     if (stuck == 0 || !work || group->kind == TR_DISPATCH_PINNED ||

@@ -97,7 +97,7 @@ for path in "$here"/*.pml; do
     for variant in $variants; do
         breaks "$model" "$variant"
     done
-    if [ "${TR_MODEL_CYCLES:-0}" = 1 ] && [ "$model" != fresh ]; then
+    if [ "${TR_MODEL_CYCLES:-0}" = 1 ] && [ "$model" != private ]; then
         ends "$model"
     fi
 done

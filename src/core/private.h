@@ -1,0 +1,188 @@
+/*
+ * private.h - the runnable cells that only their worker sees.
+ *
+ * Two queues: `first` to `last`, a FIFO without limit, and `fresh`, spawned
+ * cells, newest first. Their worker uses them without any exchange. A thief
+ * asks (TRI_LOOK_SHARE) and is given some through the ring; only where the
+ * worker does not come round to it, since a handler lasts, does a thief go in
+ * himself.
+ *
+ * Who is in: the worker writes `busy`, then reads `revoked`. A thief writes
+ * `revoked`, has every thread of the process pass a barrier (world.h), then
+ * reads `busy`. The worker's two steps need no fence of their own: it passes
+ * the barrier before its write to `busy`, then it will read `revoked`, or
+ * after its read, then the thief reads `busy`. One of them sees the other and
+ * stays out; tests/model/private.pml. Where a world has no such barrier the
+ * worker pays for a fence.
+ */
+#ifndef TRI_CORE_PRIVATE_H
+#define TRI_CORE_PRIVATE_H
+
+#include "core/runtime.h"
+
+/* Waits until the thief is out. */
+void tri_private_wait(tri_worker *worker);
+
+static inline void tri_private_enter(tri_worker *worker)
+{
+    // Relaxed: ordered by the barrier, see the file comment.
+    atomic_store_explicit(&worker->busy, 1, memory_order_relaxed);
+    if (TRI_UNLIKELY(worker->fences)) {
+        // Seq_cst: pairs with the fence of tri_private_revoke.
+        atomic_thread_fence(memory_order_seq_cst);
+    } else {
+        atomic_signal_fence(memory_order_seq_cst);
+    }
+    // Acquire: sees what the last thief did; pairs with his way out.
+    if (TRI_UNLIKELY(atomic_load_explicit(&worker->revoked,
+                                          memory_order_acquire) != 0)) {
+        tri_private_wait(worker);
+    }
+}
+
+static inline void tri_private_leave(tri_worker *worker)
+{
+    // Release: what we did, to the next thief.
+    atomic_store_explicit(&worker->busy, 0, memory_order_release);
+}
+
+/* How many wait; a hint to all but the worker. */
+static inline uint32_t tri_private_waiting(tri_worker *worker)
+{
+    // Relaxed, all; the two ends of fresh may be of different moments.
+    int32_t fresh = (int32_t)(
+        atomic_load_explicit(&worker->fresh_bottom, memory_order_relaxed) -
+        atomic_load_explicit(&worker->fresh_top, memory_order_relaxed));
+    return atomic_load_explicit(&worker->own_count, memory_order_relaxed) +
+           (fresh > 0 ? (uint32_t)fresh : 0);
+}
+
+static inline void tri_own_append(tri_worker *worker, tri_cell *cell)
+{
+    cell->run_next = NULL;
+    if (worker->own != NULL) {
+        worker->own_last->run_next = cell;
+    } else {
+        worker->own = cell;
+    }
+    worker->own_last = cell;
+    // Relaxed: for others it is a hint.
+    atomic_store_explicit(
+        &worker->own_count,
+        atomic_load_explicit(&worker->own_count, memory_order_relaxed) + 1,
+        memory_order_relaxed);
+}
+
+/* The oldest of the FIFO, or NULL. Whoever is in. */
+static inline tri_cell *tri_own_take(tri_worker *worker)
+{
+    tri_cell *cell = worker->own;
+    if (TRI_LIKELY(cell != NULL)) {
+        worker->own = cell->run_next;
+        // Relaxed: for others it is a hint.
+        atomic_store_explicit(
+            &worker->own_count,
+            atomic_load_explicit(&worker->own_count, memory_order_relaxed) - 1,
+            memory_order_relaxed);
+    }
+    return cell;
+}
+
+/* The oldest of the spawned, the root of the largest subtree, or NULL. */
+static inline tri_cell *tri_fresh_oldest(tri_worker *worker)
+{
+    // Relaxed, all: whoever is in is alone.
+    uint32_t top =
+        atomic_load_explicit(&worker->fresh_top, memory_order_relaxed);
+    if (top == atomic_load_explicit(&worker->fresh_bottom,
+                                    memory_order_relaxed)) {
+        return NULL;
+    }
+    atomic_store_explicit(&worker->fresh_top, top + 1, memory_order_relaxed);
+    return worker->fresh[top % TRI_FRESH];
+}
+
+static inline tri_cell *tri_fresh_newest(tri_worker *worker)
+{
+    // Relaxed, all: whoever is in is alone.
+    uint32_t bottom =
+        atomic_load_explicit(&worker->fresh_bottom, memory_order_relaxed);
+    if (bottom == atomic_load_explicit(&worker->fresh_top,
+                                       memory_order_relaxed)) {
+        return NULL;
+    }
+    atomic_store_explicit(&worker->fresh_bottom, bottom - 1,
+                          memory_order_relaxed);
+    return worker->fresh[(bottom - 1) % TRI_FRESH];
+}
+
+/* The worker's own steps. */
+
+static inline void tri_own_push(tri_worker *worker, tri_cell *cell)
+{
+    tri_private_enter(worker);
+    tri_own_append(worker, cell);
+    tri_private_leave(worker);
+}
+
+static inline tri_cell *tri_own_pop(tri_worker *worker)
+{
+    // Relaxed: a thief only takes, nothing appears behind our back.
+    if (atomic_load_explicit(&worker->own_count, memory_order_relaxed) == 0) {
+        return NULL;
+    }
+    tri_private_enter(worker);
+    tri_cell *cell = tri_own_take(worker);
+    tri_private_leave(worker);
+    return cell;
+}
+
+/* False: there is no room for it. */
+static inline bool tri_fresh_push(tri_worker *worker, tri_cell *cell)
+{
+    tri_private_enter(worker);
+    // Relaxed, all: we are in.
+    uint32_t bottom =
+        atomic_load_explicit(&worker->fresh_bottom, memory_order_relaxed);
+    bool room = bottom - atomic_load_explicit(&worker->fresh_top,
+                                              memory_order_relaxed) <
+                TRI_FRESH;
+    if (room) {
+        worker->fresh[bottom % TRI_FRESH] = cell;
+        atomic_store_explicit(&worker->fresh_bottom, bottom + 1,
+                              memory_order_relaxed);
+    }
+    tri_private_leave(worker);
+    return room;
+}
+
+static inline tri_cell *tri_fresh_pop(tri_worker *worker, bool oldest)
+{
+    // Relaxed: as in tri_own_pop.
+    if (atomic_load_explicit(&worker->fresh_bottom, memory_order_relaxed) ==
+        atomic_load_explicit(&worker->fresh_top, memory_order_relaxed)) {
+        return NULL;
+    }
+    tri_private_enter(worker);
+    tri_cell *cell =
+        oldest ? tri_fresh_oldest(worker) : tri_fresh_newest(worker);
+    tri_private_leave(worker);
+    return cell;
+}
+
+/* ---- share.c ---- */
+
+/* The oldest cell the worker offers in its ring, or NULL. Any thread. */
+tri_cell *tri_ring_take(tri_worker *worker);
+/* Somebody has asked: some of what waits goes to the ring. The worker. */
+void tri_share(tri_worker *worker);
+/*
+ * Something to run from another worker of the group, or NULL. `patient`: a
+ * worker that has not finished anything since the last call is stuck, and
+ * even a lone cell is taken from it.
+ */
+tri_cell *tri_steal(tri_worker *thief, bool patient);
+/* How many cells wait at this worker; a hint. Any thread. */
+uint32_t tri_worker_waiting(tri_worker *worker);
+
+#endif
