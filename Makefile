@@ -62,12 +62,11 @@ build/%/build.ninja: CMakePresets.json
 
 # ---- run ----
 
-DEMO := $(if $(wildcard demo/*.c),demo/bank,examples/01_hello)
-DEMO_TARGET := $(if $(wildcard demo/*.c),bank,example_01_hello)
-
-run: deps-build build/release/build.ninja
-	$(call BUILD,release,--target $(DEMO_TARGET))
-	$(Q)build/release/$(DEMO) $(ARGS)
+# STORE=postgres, KEEP=1, SECONDS=n, SIM=1 and SEED=n reach it as they are.
+run: deps-build $(if $(filter postgres,$(STORE)),deps-postgres) \
+		build/release/build.ninja
+	$(call BUILD,release,--target bank)
+	$(Q)build/release/demo/bank $(ARGS)
 
 demo: run
 

@@ -1,61 +1,288 @@
 /*
- * account.c - an account, and where accounts live.
+ * account.c - an account: virtual, persistent, and never wrong by a cent.
  *
- * Invariant: money leaves *self before the deposit is asked for, and comes
- * back only if the deposit has certainly not happened.
+ * A transfer changes two accounts, each with a save of its own, and the node
+ * may be killed between any two instructions. So it is done in three saves,
+ * each of which leaves a state from which the rest can follow:
+ *
+ *   1. The debtor saves: less money, and the transfer in `owed`, its outbox.
+ *      Now it is accepted: the teller is answered, and it will happen.
+ *   2. The debtor asks the creditor for Credit. The creditor saves: more
+ *      money, and the id in `credited`. An id that is in there changes
+ *      nothing and is confirmed again, so asking twice does no harm.
+ *   3. The debtor hears that it is credited, and saves an outbox without it.
+ *
+ * Whoever comes up with something in its outbox, after a failure or on a new
+ * node, asks again. An account that nobody calls does not come up: a new node
+ * therefore looks at every one before it opens (director.c).
+ *
+ * `credited` is short. When it is full the creditor asks the debtors which
+ * transfers are still in their outboxes, and forgets the others. A Credit
+ * that was sent again may have waited here for so long that it is forgotten
+ * already; so before such a one is believed its debtor is asked, too. A first
+ * one needs no question: it comes before any that is sent again, since
+ * messages from one actor to another keep their order.
+ *
+ * Nobody waits in a circle: IsOwed is answered beside whatever its account
+ * waits for, from the saved state.
+ *
+ * Invariant: cents == BANK_START_CENTS + paid_in - paid_out, and paid_out is
+ * what all accounts together were paid in or are still owed.
  */
 #include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "bank.h"
 
-TR_STATE(Account, (int64_t, cents));
+enum {
+    OWED_MAX = 8,       // transfers of one account on their way
+    CREDITED_MAX = 16,  // ids that are remembered
+    FAILS_ONE_IN = 2000,
+};
 
-static tr_err on_get_balance(tr_ctx *ctx, const Account *self,
-                             const GetBalance *m)
+#define CREDIT_TIMEOUT TR_SECONDS(10)
+#define AGAIN_AFTER    TR_MS(200)
+
+TR_MESSAGE(Owed, (uint64_t, id), (uint32_t, to), (int64_t, cents));
+TR_STATE(Account, (int64_t, cents), (uint64_t, sent), (uint64_t, received),
+         (int64_t, paid_out), (int64_t, paid_in), (list, Owed, owed),
+         (fixed, uint64_t, credited, CREDITED_MAX));
+TR_MESSAGE(SendAgain);
+
+tr_ref(bank_account)(tr_from from, uint32_t number)
 {
-    return tr_reply(ctx, m, .cents = self->cents);
+    char key[12];
+    char *at = key + sizeof(key);
+    *--at = '\0';
+    do {
+        *--at = (char)('0' + number % 10);
+        number /= 10;
+    } while (number > 0);
+    return tr_virtual(from, "account", at);
 }
 
-static tr_err on_deposit(tr_ctx *ctx, Account *self, const Deposit *m)
+static uint32_t own_number(tr_ctx *ctx)
 {
-    self->cents += m->cents;
-    return tr_reply(ctx, m, .cents = self->cents);
+    return (uint32_t)strtoul(tr_key(ctx), NULL, 10);
 }
 
-/*
- * Waits for the other account. If that one is waiting for us, directly or by
- * way of others, the ask returns TR_EDEADLOCK at once and we undo.
- */
-static tr_err on_transfer(tr_ctx *ctx, Account *self, const Transfer *m)
+/* ---- the debtor ---- */
+
+/* `self` with one transfer more in its outbox; until the handler returns. */
+static Account with_owed(tr_ctx *ctx, const Account *self, Owed more)
 {
-    if (m->cents > self->cents) {
-        return tr_refuse(ctx, m, TR_EINVAL, "only %" PRId64 " there",
-                         self->cents);
+    Account next = *self;
+    Owed *owed = tr_scratch(ctx, (self->owed.count + 1) * sizeof(*owed));
+    for (size_t i = 0; i < self->owed.count; i++) {
+        owed[i] = self->owed.at[i];
     }
-    self->cents -= m->cents;
-    tr_err err =
-        tr_ask(ctx, m->to, NULL, TR_SECONDS(30), Deposit, .cents = m->cents);
-    if (tr_undelivered(err)) {
-        self->cents += m->cents;
-    }
-    TR_OR_REFUSE(ctx, m, err);
-    return tr_reply(ctx, m, .cents = self->cents);
+    owed[self->owed.count] = more;
+    next.owed.at = owed;
+    next.owed.count++;
+    return next;
 }
 
-TR_ACTOR(account, Account, TR_ON(Deposit, on_deposit),
-         TR_ON(Transfer, on_transfer), TR_ON_READ(GetBalance, on_get_balance));
-
-tr_err bank_open_accounts(tr_ctx *ctx, const Bank *bank)
+static Account without_owed(tr_ctx *ctx, const Account *self, uint64_t id)
 {
-    for (uint32_t i = 0; i < bank->accounts; i++) {
-        bank->refs[i] = tr_spawn(ctx, account, .name = tr_textf(ctx, "%u", i),
-                                 TR_INIT(account, .cents = BANK_START_CENTS));
-        TR_TRY(tr_ref_err(bank->refs[i]));
+    Account next = *self;
+    Owed *owed = tr_scratch(ctx, self->owed.count * sizeof(*owed));
+    next.owed.count = 0;
+    for (size_t i = 0; i < self->owed.count; i++) {
+        if (self->owed.at[i].id != id) {
+            owed[next.owed.count++] = self->owed.at[i];
+        }
+    }
+    next.owed.at = owed;
+    return next;
+}
+
+static bool is_owed(const Account *self, uint64_t id)
+{
+    for (size_t i = 0; i < self->owed.count; i++) {
+        if (self->owed.at[i].id == id) return true;
+    }
+    return false;
+}
+
+/* Step 3: a turn of its own, when the creditor has answered. */
+static tr_err on_credited(tr_ctx *ctx, void *state, const void *reply,
+                          tr_err err)
+{
+    Account *self = state;
+    const Credited *m = reply;
+    if (err != TR_OK) {
+        (void)tr_after(ctx, AGAIN_AFTER, SendAgain);
+        return TR_OK;
+    }
+    if (!is_owed(self, m->id)) {
+        return TR_OK;  // asked twice, answered twice
+    }
+    Account next = without_owed(ctx, self, m->id);
+    return tr_persist(ctx, self, &next);  // an error: we come up again
+}
+
+static void ask_for_credit(tr_ctx *ctx, const Owed *owed, bool again)
+{
+    tr_ask_then(ctx, bank_account(ctx, owed->to), CREDIT_TIMEOUT, on_credited,
+                Credit, .id = owed->id, .cents = owed->cents, .again = again);
+}
+
+static tr_err on_send_again(tr_ctx *ctx, Account *self, const SendAgain *m)
+{
+    (void)m;
+    for (size_t i = 0; i < self->owed.count; i++) {
+        ask_for_credit(ctx, &self->owed.at[i], true);
     }
     return TR_OK;
 }
 
-tr_ref bank_account(const Bank *bank, uint64_t number)
+/* After each start, be it the first, after a failure, or on another node. */
+static tr_err account_started(tr_ctx *ctx, Account *self)
 {
-    return bank->refs[number % bank->accounts];
+    if (self->owed.count == 0) {
+        return TR_OK;
+    }
+    tr_tell(ctx, tr_lookup(ctx, "/user/clerk"), Resumed,
+            .count = (uint32_t)self->owed.count);
+    return on_send_again(ctx, self, NULL);
+}
+
+/* One of so many, at the worst moment: money is taken, nobody knows of it. */
+static void fail_sometimes(tr_ctx *ctx, uint64_t id)
+{
+    uint64_t mixed = id * UINT64_C(0x9e3779b97f4a7c15) >> 32;
+    TR_ASSERT(ctx, mixed % FAILS_ONE_IN != 0);
+}
+
+static tr_err on_transfer(tr_ctx *ctx, Account *self, const Transfer *m)
+{
+    uint64_t number = own_number(ctx);
+    if (m->cents <= 0 || m->cents > self->cents || m->to == number) {
+        return tr_refuse(ctx, m, TR_EINVAL,
+                         "%" PRId64 " of %" PRId64 " cents to %" PRIu32,
+                         m->cents, self->cents, m->to);
+    }
+    if (self->owed.count == OWED_MAX) {
+        return tr_refuse(ctx, m, TR_EINVAL, "%d transfers are on their way",
+                         OWED_MAX);
+    }
+    Owed owed = {.id = number << BANK_SEQUENCE_BITS | (self->sent + 1),
+                 .to = m->to,
+                 .cents = m->cents};
+    Account next = with_owed(ctx, self, owed);
+    next.cents -= m->cents;
+    next.paid_out += m->cents;
+    next.sent++;
+    TR_TRY(tr_persist(ctx, self, &next));  // step 1
+    fail_sometimes(ctx, owed.id);
+    ask_for_credit(ctx, &owed, false);  // step 2
+    return tr_reply(ctx, m, .id = owed.id);
+}
+
+/* Beside whatever this account waits for: *self is what is saved. */
+static tr_err on_is_owed(tr_ctx *ctx, const Account *self, const IsOwed *m)
+{
+    return tr_reply(ctx, m, .yes = is_owed(self, m->id));
+}
+
+/* ---- the creditor ---- */
+
+static uint64_t *slot_with(Account *self, uint64_t id)
+{
+    for (int i = 0; i < CREDITED_MAX; i++) {
+        if (self->credited[i] == id) return &self->credited[i];
+    }
+    return NULL;
+}
+
+/* Frees the slots of transfers that are in no outbox any more. */
+static void forget_settled(tr_ctx *ctx, Account *next)
+{
+    tr_future asked[CREDITED_MAX];
+    for (int i = 0; i < CREDITED_MAX; i++) {
+        asked[i] =
+            tr_async(ctx, bank_account(ctx, bank_debtor(next->credited[i])),
+                     CREDIT_TIMEOUT, IsOwed, .id = next->credited[i]);
+    }
+    for (int i = 0; i < CREDITED_MAX; i++) {
+        Owing owing;
+        if (tr_await(ctx, asked[i], IsOwed, &owing) == TR_OK && !owing.yes) {
+            next->credited[i] = 0;
+        }
+    }
+}
+
+static tr_err on_credit(tr_ctx *ctx, Account *self, const Credit *m)
+{
+    if (slot_with(self, m->id) != NULL) {
+        return tr_reply(ctx, m, .id = m->id);
+    }
+    if (m->again) {
+        Owing owing;
+        TR_OR_REFUSE(ctx, m,
+                     tr_ask(ctx, bank_account(ctx, bank_debtor(m->id)), &owing,
+                            CREDIT_TIMEOUT, IsOwed, .id = m->id));
+        if (!owing.yes) {
+            return tr_reply(ctx, m, .id = m->id);  // credited long ago
+        }
+    }
+    Account next = *self;
+    if (slot_with(&next, 0) == NULL) {
+        forget_settled(ctx, &next);
+    }
+    uint64_t *slot = slot_with(&next, 0);
+    if (slot == NULL) {
+        return tr_refuse(ctx, m, TR_EINVAL, "%d credits are not settled",
+                         CREDITED_MAX);
+    }
+    *slot = m->id;
+    next.cents += m->cents;
+    next.paid_in += m->cents;
+    next.received++;
+    TR_TRY(tr_persist(ctx, self, &next));
+    return tr_reply(ctx, m, .id = m->id);
+}
+
+/* ---- both ---- */
+
+static tr_err on_get_view(tr_ctx *ctx, const Account *self, const GetView *m)
+{
+    return tr_reply(ctx, m, .number = own_number(ctx), .cents = self->cents,
+                    .sent = self->sent, .received = self->received,
+                    .paid_out = self->paid_out, .paid_in = self->paid_in,
+                    .owed = (uint32_t)self->owed.count);
+}
+
+TR_ACTOR(account, Account, TR_HOOK(post_start, account_started),
+         TR_ON(Transfer, on_transfer), TR_ON(Credit, on_credit),
+         TR_ON(SendAgain, on_send_again), TR_ON_INTERLEAVE(IsOwed, on_is_owed),
+         TR_ON_READ(GetView, on_get_view));
+
+/* ---- opening ---- */
+
+tr_err bank_open(tr_system *sys, const Bank *bank, tr_storage *store,
+                 tr_ref *out)
+{
+    // A quarter of the accounts is in memory at a time, at most.
+    TR_TRY(tr_host(
+        sys, account, .storage = store,
+        .max_active = bank->accounts < 400 ? 100 : bank->accounts / 4,
+        .spawn = TR_OPTIONS(tr_spawn_options,
+                            TR_INIT(account, .cents = BANK_START_CENTS))));
+    tr_ref clerk_ref =
+        tr_spawn(sys, clerk, .name = "clerk", TR_INIT(clerk, .bank = bank));
+    TR_TRY(tr_ref_err(clerk_ref));
+    *out = tr_spawn(sys, director, .name = "director", .joinable = true,
+                    TR_INIT(director, .bank = bank, .clerk = clerk_ref),
+                    .supervision = TR_SUPERVISE(.on_failure = TR_STOP));
+    return tr_ref_err(*out);
+}
+
+tr_ref bank_audit(tr_system *sys, const Bank *bank)
+{
+    return tr_spawn(
+        sys, director, .name = "auditor", .joinable = true,
+        TR_INIT(director, .bank = bank, .clerk = tr_lookup(sys, "/user/clerk")),
+        .supervision = TR_SUPERVISE(.on_failure = TR_STOP));
 }

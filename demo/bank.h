@@ -1,14 +1,17 @@
 /*
  * bank.h - what the parts of the demo bank say to each other.
  *
- *   /user/director        opens the bank, shows progress, audits, reports
- *       accounts          owns the accounts: accounts/0, accounts/1, ...
- *       clerk             counts transfers and their times
+ * The bank runs on a node: a child process that the parent kills and starts
+ * again (parent.c), or one of three simulated ones (simulated.c). On a node:
+ *
+ *   account/0 ...         virtual and persistent: there when somebody pays
+ *   /user/clerk           hands on what was acknowledged, and figures
+ *   /user/director        recovers, opens the branches, closes them
  *       branch-0 ...      supervises its tellers, which fail on purpose
  *           teller-0 ...  asks accounts to transfer, again and again
  *
- * Where an account lives is known to account.c alone: today it is an actor in
- * memory.
+ * What a node has to tell is a stream of records. Whoever lives longer than
+ * the node puts them into a ledger (ledger.h), which checks every promise.
  */
 #ifndef DEMO_BANK_H
 #define DEMO_BANK_H
@@ -17,35 +20,106 @@
 
 /* ---- accounts ---- */
 
-TR_MESSAGE(Balance, (int64_t, cents));
-TR_REQUEST(GetBalance, Balance);
-TR_REQUEST(Deposit, Balance, (int64_t, cents));
-TR_REQUEST(Transfer, Balance, (tr_ref, to), (int64_t, cents));
+enum {
+    BANK_START_CENTS = 100000,
+    BANK_SEQUENCE_BITS = 40,  // of an id; above them: the debtor's number
+    BANK_ACCOUNTS_MAX = 1000000,
+};
 
-enum { BANK_START_CENTS = 100000 };
+/* One account, as it is on the disk. */
+TR_MESSAGE(View, (uint32_t, number), (int64_t, cents), (uint64_t, sent),
+           (uint64_t, received), (int64_t, paid_out), (int64_t, paid_in),
+           (uint32_t, owed));
+TR_REQUEST(GetView, View);
 
-/* What everybody knows; it does not change once the director has begun. */
+/* Answered once the money is on its way, and nothing can stop it. */
+TR_MESSAGE(Accepted, (uint64_t, id));
+TR_REQUEST(Transfer, Accepted, (uint32_t, to), (int64_t, cents));
+
+/* Sends it again if it is not there yet: account.c says when and why. */
+TR_MESSAGE(Credited, (uint64_t, id));
+TR_REQUEST(Credit, Credited, (uint64_t, id), (int64_t, cents), (bool, again));
+TR_MESSAGE(Owing, (bool, yes));
+TR_REQUEST(IsOwed, Owing, (uint64_t, id));
+
+/* The account with this number, on whatever node `from` is. */
+tr_ref bank_account(tr_from from, uint32_t number);
+#define bank_account(from, number) __extension__(bank_account)(from, number)
+
+static inline uint32_t bank_debtor(uint64_t id)
+{
+    return (uint32_t)(id >> BANK_SEQUENCE_BITS);
+}
+
+static inline uint64_t bank_sequence(uint64_t id)
+{
+    return id & ((UINT64_C(1) << BANK_SEQUENCE_BITS) - 1);
+}
+
+/* ---- what a node tells ---- */
+
+typedef enum RecordKind {
+    RECORD_ACK = 1,  // a teller was told that its transfer is accepted
+    RECORD_FIGURES,  // sums since the node began
+    RECORD_VIEW,     // one account, while nothing moves
+    RECORD_OPEN,     // all views were told; the tellers begin
+    RECORD_CLOSED,   // no teller works any more
+} RecordKind;
+
+typedef struct Record {  // the same program reads it: bytes will do
+    RecordKind kind;
+    union {
+        struct {
+            uint64_t id;
+            uint32_t to;
+            int64_t cents;
+            tr_nanos took;
+        } ack;
+        struct {
+            uint64_t failures, restarts;
+            uint64_t resumed;  // transfers that an account found unfinished
+            uint64_t refused, unknown;
+            uint64_t activations, active;
+        } figures;
+        View view;
+        struct {
+            uint32_t missing;  // tellers that were not there
+        } closed;
+    };
+} Record;
+
+/* ---- the bank ---- */
+
+/* What everybody on a node knows; it does not change while it runs. */
 typedef struct Bank {
     uint32_t accounts;
     uint32_t branches;
     uint32_t tellers;  // of each branch
     uint64_t seed;
-    tr_nanos duration;  // TR_FOREVER: until asked
-    tr_nanos think;     // a teller's pause between two transfers
-    bool terminal;      // the progress line may be overwritten
-    bool (*asked_to_end)(void);
-    tr_ref *refs;  // of the accounts
+    tr_nanos think;   // a teller's pause between two transfers
+    bool audit_only;  // no tellers: look at every account, and end
+    /* Takes some records, at most BANK_BATCH of them; may wait. */
+    tr_err (*tell)(tr_ctx *ctx, const struct Bank *bank, const Record *records,
+                   size_t count);
+    /* Waits until the bank shall close. */
+    tr_err (*wait_for_end)(tr_ctx *ctx, const struct Bank *bank);
+    void *user;  // of these two
 } Bank;
 
-/* Spawns all accounts below ctx's actor and fills bank->refs. */
-tr_err bank_open_accounts(tr_ctx *ctx, const Bank *bank);
-/* The account with this number. */
-tr_ref bank_account(const Bank *bank, uint64_t number);
+enum { BANK_BATCH = 64 };  // a batch is one atomic write to a pipe
+
+/* Lets the node host accounts on the store, and spawns clerk and director. */
+tr_err bank_open(tr_system *sys, const Bank *bank, tr_storage *store,
+                 tr_ref *director);
+
+/* Spawns a director that looks at every account of an open bank, and ends. */
+tr_ref bank_audit(tr_system *sys, const Bank *bank);
 
 /* ---- tellers ---- */
 
 /* One transfer, as its teller saw it. */
-TR_MESSAGE(Done, (int64_t, nanos), (uint32_t, err));
+TR_MESSAGE(Done, (uint64_t, id), (uint32_t, to), (int64_t, cents),
+           (int64_t, took), (uint32_t, err));
 
 typedef struct Branch {
     const Bank *bank;
@@ -57,31 +131,27 @@ TR_ACTOR_DECLARE(branch, Branch);
 
 /* ---- the clerk ---- */
 
-enum { BANK_BUCKETS = 64 * 16 };
-
-typedef struct Sums {  // plain numbers: a copy is a snapshot
-    uint64_t transfers;
-    uint64_t refused;     // not enough money there, or a circle of waits
-    uint64_t unanswered;  // must stay 0
-    uint64_t buckets[BANK_BUCKETS];  // of the times of transfers
-} Sums;
-
 typedef struct Clerk {
-    Sums sums;
+    const Bank *bank;
+    Record waiting[BANK_BATCH];
+    size_t count;
+    Record figures;
 } Clerk;
 
 TR_ACTOR_DECLARE(clerk, Clerk);
 
-TR_MESSAGE(Counted, (uint64_t, transfers), (uint64_t, refused),
-           (uint64_t, unanswered), (int64_t, p50), (int64_t, p99));
-TR_REQUEST(Count, Counted);
+/* An account came up and found so many transfers unfinished. */
+TR_MESSAGE(Resumed, (uint32_t, count));
+/* From the director: one account, while nothing moves. */
+TR_MESSAGE(Seen, (nested, View, view));
+/* Answered when all that was said before, and then this, is handed on. */
+TR_REQUEST(Announce, tr_none, (uint32_t, kind), (uint32_t, missing));
 
 /* ---- the director ---- */
 
 typedef struct Director {
     const Bank *bank;
     tr_ref clerk;
-    bool right;  // every invariant held
 } Director;
 
 TR_ACTOR_DECLARE(director, Director);

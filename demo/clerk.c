@@ -1,61 +1,94 @@
 /*
- * clerk.c - counts transfers and sorts their times into buckets.
+ * clerk.c - hands on what the tellers were told, and how the node is doing.
  *
- * Sixteen buckets for each power of two: a percentile is off by 6 % at most.
+ * Acknowledgements go out in batches: when one is full, or ten times a second
+ * with the figures. What is still here when the node is killed was told to a
+ * teller and to nobody else; it is no promise that anybody could hold us to.
  */
 #include "bank.h"
 
-static uint32_t bucket_of(int64_t nanos)
+#define FIGURES_EVERY TR_MS(100)
+
+TR_MESSAGE(TellFigures);
+
+static tr_err hand_on(tr_ctx *ctx, Clerk *self)
 {
-    uint64_t n = nanos < 16 ? 16 : (uint64_t)nanos;
-    uint32_t power = 63 - (uint32_t)__builtin_clzll(n);
-    return power * 16 + (uint32_t)(n >> (power - 4) & 15);
+    size_t count = self->count;
+    self->count = 0;
+    return count == 0 ? TR_OK
+                      : self->bank->tell(ctx, self->bank, self->waiting, count);
 }
 
-/* Where the bucket begins. */
-static int64_t bucket_start(uint32_t bucket)
+static tr_err note(tr_ctx *ctx, Clerk *self, Record record)
 {
-    uint32_t power = bucket / 16;
-    return (int64_t)((16 + (uint64_t)(bucket % 16)) << power >> 4);
-}
-
-static int64_t percentile(const Sums *sums, uint64_t percent)
-{
-    uint64_t left = sums->transfers * percent / 100;
-    for (uint32_t i = 0; i < BANK_BUCKETS; i++) {
-        if (sums->buckets[i] > left) {
-            return bucket_start(i);
-        }
-        left -= sums->buckets[i];
-    }
-    return 0;
+    self->waiting[self->count++] = record;
+    return self->count == BANK_BATCH ? hand_on(ctx, self) : TR_OK;
 }
 
 static tr_err on_done(tr_ctx *ctx, Clerk *self, const Done *m)
 {
-    (void)ctx;
     switch (m->err) {
     case TR_OK:
-        self->sums.transfers++;
-        self->sums.buckets[bucket_of(m->nanos)]++;
-        break;
-    case TR_EINVAL:   // not enough money
-    case TR_EFAILED:  // the two accounts waited for each other
-        self->sums.refused++;
-        break;
-    default:
-        self->sums.unanswered++;
-        break;
+        return note(ctx, self,
+                    (Record){.kind = RECORD_ACK,
+                             .ack = {m->id, m->to, m->cents, m->took}});
+    case TR_EINVAL:
+        self->figures.figures.refused++;
+        return TR_OK;
+    default:  // the account failed, before or after it had saved
+        self->figures.figures.unknown++;
+        return TR_OK;
     }
+}
+
+static tr_err on_resumed(tr_ctx *ctx, Clerk *self, const Resumed *m)
+{
+    (void)ctx;
+    self->figures.figures.resumed += m->count;
     return TR_OK;
 }
 
-static tr_err on_count(tr_ctx *ctx, Clerk *self, const Count *m)
+static tr_err on_seen(tr_ctx *ctx, Clerk *self, const Seen *m)
 {
-    const Sums *sums = &self->sums;
-    return tr_reply(ctx, m, .transfers = sums->transfers,
-                    .refused = sums->refused, .unanswered = sums->unanswered,
-                    .p50 = percentile(sums, 50), .p99 = percentile(sums, 99));
+    return note(ctx, self, (Record){.kind = RECORD_VIEW, .view = m->view});
 }
 
-TR_ACTOR_PUBLIC(clerk, Clerk, TR_ON(Done, on_done), TR_ON(Count, on_count));
+static tr_err note_figures(tr_ctx *ctx, Clerk *self)
+{
+    tr_metrics_snapshot now = {.size = sizeof(now)};
+    tr_metrics(tr_system_of(ctx), &now);
+    self->figures.kind = RECORD_FIGURES;
+    self->figures.figures.failures = now.failures;
+    self->figures.figures.restarts = now.restarts;
+    self->figures.figures.activations = now.activations;
+    self->figures.figures.active = now.virtual_active;
+    return note(ctx, self, self->figures);
+}
+
+static tr_err on_tell_figures(tr_ctx *ctx, Clerk *self, const TellFigures *m)
+{
+    (void)m;
+    TR_TRY(note_figures(ctx, self));
+    return hand_on(ctx, self);
+}
+
+static tr_err on_announce(tr_ctx *ctx, Clerk *self, const Announce *m)
+{
+    TR_TRY(note_figures(ctx, self));
+    TR_TRY(note(ctx, self,
+                (Record){.kind = (RecordKind)m->kind, .closed = {m->missing}}));
+    TR_TRY(hand_on(ctx, self));
+    return tr_reply(ctx, m);
+}
+
+static tr_err clerk_start(tr_ctx *ctx, Clerk *self)
+{
+    (void)self;
+    (void)tr_every(ctx, FIGURES_EVERY, TellFigures);
+    return TR_OK;
+}
+
+TR_ACTOR_PUBLIC(clerk, Clerk, TR_HOOK(pre_start, clerk_start),
+                TR_ON(Done, on_done), TR_ON(Resumed, on_resumed),
+                TR_ON(Seen, on_seen), TR_ON(TellFigures, on_tell_figures),
+                TR_ON(Announce, on_announce));

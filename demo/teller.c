@@ -30,12 +30,16 @@ static void deep_down(tr_ctx *ctx)
     tr_panic(ctx, "a panic from deep down");  // leaves on_run from here
 }
 
+static uint32_t any_account(Teller *self)
+{
+    return (uint32_t)((next_random(self) >> 16) % self->bank->accounts);
+}
+
 /* With a transfer on its way that nobody will wait for. */
 static tr_err fail_somehow(tr_ctx *ctx, Teller *self)
 {
-    (void)tr_async(ctx, bank_account(self->bank, next_random(self) >> 16),
-                   TR_SECONDS(30), Transfer, .cents = 1,
-                   .to = bank_account(self->bank, next_random(self) >> 16));
+    (void)tr_async(ctx, bank_account(ctx, any_account(self)), TR_SECONDS(30),
+                   Transfer, .cents = 1, .to = any_account(self));
     uint64_t way = (next_random(self) >> 32) % 3;
     if (way == 0) {
         deep_down(ctx);
@@ -48,17 +52,18 @@ static tr_err fail_somehow(tr_ctx *ctx, Teller *self)
 
 static void transfer(tr_ctx *ctx, Teller *self)
 {
-    uint64_t from = next_random(self) >> 16, to = next_random(self) >> 16;
-    if (from % self->bank->accounts == to % self->bank->accounts) {
-        to++;
+    uint32_t from = any_account(self), to = any_account(self);
+    if (from == to) {
+        to = (to + 1) % self->bank->accounts;
     }
+    int64_t cents = (int64_t)(1 + (next_random(self) >> 40) % 500);
+    Accepted accepted;
     tr_nanos start = tr_now(ctx);
-    tr_err err =
-        tr_ask(ctx, bank_account(self->bank, from), NULL, TR_SECONDS(30),
-               Transfer, .to = bank_account(self->bank, to),
-               .cents = (int64_t)(1 + (next_random(self) >> 40) % 500));
+    tr_err err = tr_ask(ctx, bank_account(ctx, from), &accepted, TR_SECONDS(30),
+                        Transfer, .to = to, .cents = cents);
     if (!tr_stopping(ctx)) {
-        tr_tell(ctx, self->clerk, Done, .nanos = tr_now(ctx) - start,
+        tr_tell(ctx, self->clerk, Done, .id = accepted.id, .to = to,
+                .cents = cents, .took = tr_now(ctx) - start,
                 .err = (uint32_t)err);
     }
 }

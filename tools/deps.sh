@@ -1,7 +1,7 @@
 #!/bin/sh
 # deps.sh - installs the Debian packages that are missing, and nothing else.
 #
-# usage: tools/deps.sh [build] [install] [test] [lint] [coverage] [bench] [all]
+# usage: tools/deps.sh [build] [install] [postgres] [test] [lint] [coverage] [all]
 #
 # This is the one list of what the project needs. It asks dpkg first and
 # returns at once, without network, when all is there. It works on Debian 12
@@ -34,6 +34,7 @@ for group in "${@:-build}"; do
     case $group in
     build) wanted="$wanted $build" ;;
     install) wanted="$wanted $build $install" ;;
+    postgres) wanted="$wanted $build postgresql" ;;
     test) wanted="$wanted $build $test" ;;
     lint) wanted="$wanted $lint" ;;
     coverage) wanted="$wanted $build $test $coverage" ;;

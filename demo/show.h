@@ -1,0 +1,41 @@
+/*
+ * show.h - what the demo prints: progress, events, the report.
+ *
+ * On a terminal the progress line is overwritten; elsewhere each is a line.
+ */
+#ifndef DEMO_SHOW_H
+#define DEMO_SHOW_H
+
+#include "ledger.h"
+
+typedef struct Screen {
+    bool terminal;
+    bool pending;     // a progress line is there, without its end
+    uint64_t before;  // transfers at the last line
+    tr_nanos at;      // when that was
+} Screen;
+
+enum { SHOW_NUMBER = 32 };
+
+/* 1234567 as "1,234,567"; returns buf. */
+const char *show_number(char buf[SHOW_NUMBER], uint64_t number);
+/* 123456 cents as "1,234.56"; returns buf. */
+const char *show_money(char buf[SHOW_NUMBER], int64_t cents);
+/* "17 us", "1.7 ms", "1.7 s"; returns buf. */
+const char *show_time(char buf[SHOW_NUMBER], tr_nanos nanos);
+
+/* `now` since the start. */
+void show_progress(Screen *screen, const Ledger *ledger, tr_nanos now);
+/* A line that stays, after `now`. */
+void show_event(Screen *screen, tr_nanos now, const char *format, ...)
+    TR_PRINTF(3, 4);
+/* A figure of the report. */
+void show_figure(const char *name, const char *format, ...) TR_PRINTF(2, 3);
+/* A promise; returns whether it was kept. */
+bool show_held(bool held, const char *format, ...) TR_PRINTF(2, 3);
+
+/* The figures and promises that are the same on real and simulated nodes. */
+void show_sums(const Ledger *ledger, tr_nanos span);
+bool show_promises(const Ledger *ledger);
+
+#endif
