@@ -11,8 +11,8 @@
 #ifndef TRI_STORAGE_STORAGE_SQLITE_H
 #define TRI_STORAGE_STORAGE_SQLITE_H
 
+#include "storage/inbox.h"
 #include "storage/sqlite_db.h"
-#include "storage/sqlite_inbox.h"
 #include "storage/sqlite_journal.h"
 
 /* A field left zero takes the default named beside it. */

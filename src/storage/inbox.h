@@ -1,10 +1,10 @@
 /*
- * sqlite_inbox.h - the queue in front of one of a store's threads.
+ * inbox.h - the queue in front of one of a store's threads.
  *
  * Threads: any may push, nudge and close; one takes.
  */
-#ifndef TRI_STORAGE_SQLITE_INBOX_H
-#define TRI_STORAGE_SQLITE_INBOX_H
+#ifndef TRI_STORAGE_INBOX_H
+#define TRI_STORAGE_INBOX_H
 
 #include "base/lock.h"
 #include "base/world.h"

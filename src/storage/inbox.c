@@ -1,11 +1,11 @@
 /*
- * sqlite_inbox.c - a list, a lock and a word to wait on.
+ * inbox.c - a list, a lock and a word to wait on.
  *
  * Invariant: `asleep` is set only under the lock, when there is nothing to
  * take, after the word was read. Whoever then adds something clears it, moves
  * the word and wakes: a taker that has not parked yet finds the word changed.
  */
-#include "storage/sqlite_inbox.h"
+#include "storage/inbox.h"
 
 #include <string.h>
 
