@@ -90,6 +90,25 @@ TR_API TR_NODISCARD tr_err
 tr_storage_sqlite_with(tr_storage **out, const char *file,
                        const tr_storage_options *options);
 /*
+ * In a PostgreSQL database (12 or newer), in its schema `troupe`, made if
+ * missing. Component troupe-postgres. conninfo is libpq's: "host=db
+ * dbname=shop user=shop", "postgresql://shop@db/shop", or "" to take all from
+ * the environment (PGHOST and so on). An answered save is as durable as a
+ * commit of that server. Many processes and machines may use one database.
+ *
+ * A lost connection is made again. What was on its way then is TR_EUNKNOWN,
+ * because it may have been saved; what comes meanwhile waits, 5 s at most,
+ * then it is TR_ESTORAGE. Two connections, each with a thread.
+ * Errors: TR_ESTORAGE (no server, refused, not ours, of a newer Troupe),
+ * TR_EINVAL (a simulated world), TR_ENOMEM, TR_ELIMIT (no more threads).
+ */
+TR_API TR_NODISCARD tr_err tr_storage_postgres(tr_storage **out,
+                                               const char *conninfo);
+/* As tr_storage_postgres; NULL options means every default. */
+TR_API TR_NODISCARD tr_err
+tr_storage_postgres_with(tr_storage **out, const char *conninfo,
+                         const tr_storage_options *options);
+/*
  * Takes storage; NULL is allowed. No system may use it any more (a check).
  * Waits until everything that was asked for has been answered.
  */

@@ -1,7 +1,7 @@
 /*
  * storage_test.c - what every store promises, asked of each of them: the one
- * in memory, the one in a file, and the one in a file with limits so small
- * that every batch is cut and every row folded at once.
+ * in memory, the one in a file, the one in a database, and the latter two with
+ * limits so small that every batch is cut and every row folded at once.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,8 +10,12 @@
 
 #include <cmocka.h>
 
+#include "storage/storage_postgres.h"
 #include "storage/storage_sqlite.h"
+#include "support/postgres.h"
 #include "unit/storage/store_calls.h"
+
+static pg_server *server;  // for the whole group
 
 typedef struct fixture {
     folder folder;
@@ -57,6 +61,66 @@ static int open_tiny(void **state)
     };
 
     return open_with(state, true, &tiny);
+}
+
+/* A database without our tables, as it is before the first start. */
+static bool empty_database(void)
+{
+    PGconn *conn = PQconnectdb(pg_server_conninfo(server));
+    PGresult *result = PQexec(conn, "SET client_min_messages = warning;"
+                                    "DROP SCHEMA IF EXISTS troupe CASCADE");
+    bool is_done = PQresultStatus(result) == PGRES_COMMAND_OK;
+
+    if (!is_done) {
+        print_error("%s\n", PQerrorMessage(conn));
+    }
+    PQclear(result);
+    PQfinish(conn);
+    return is_done;
+}
+
+static int open_server(void **state, const tri_pg_limits *limits)
+{
+    fixture *it = calloc(1, sizeof(*it));
+    tri_pg_fault why;
+
+    if (it == NULL || !folder_make(&it->folder) || !empty_database()) {
+        return -1;
+    }
+    *state = it;
+    if (tri_storage_postgres_open(&it->store, tri_world_posix(),
+                                  pg_server_conninfo(server), limits,
+                                  &why) != TR_OK) {
+        print_error("%s\n", why.text);
+        return -1;
+    }
+    return 0;
+}
+
+static int open_postgres(void **state)
+{
+    return open_server(state, NULL);
+}
+
+static int open_postgres_tiny(void **state)
+{
+    static const tri_pg_limits tiny = {.batch = 2, .batch_size = 1};
+
+    return open_server(state, &tiny);
+}
+
+static int start_server(void **state)
+{
+    (void)state;
+    server = pg_server_new();
+    return 0;
+}
+
+static int end_server(void **state)
+{
+    (void)state;
+    pg_server_free(server);
+    return 0;
 }
 
 static int close_store(void **state)
@@ -568,8 +632,10 @@ static void test_a_long_text_is_cut(void **state)
 #define IN_ALL(test)                                                           \
     {"memory: " #test, test, open_memory, close_store, NULL},                  \
         {"sqlite: " #test, test, open_sqlite, close_store, NULL},              \
+        {"tiny: " #test, test, open_tiny, close_store, NULL},                  \
+        {"postgres: " #test, test, open_postgres, close_store, NULL},          \
     {                                                                          \
-        "tiny: " #test, test, open_tiny, close_store, NULL                     \
+        "postgres tiny: " #test, test, open_postgres_tiny, close_store, NULL   \
     }
 
 int main(void)
@@ -597,5 +663,5 @@ int main(void)
         cmocka_unit_test(test_a_long_text_is_cut),
     };
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, start_server, end_server);
 }

@@ -1,0 +1,187 @@
+/*
+ * postgres_sql.h - every statement that the store in PostgreSQL sends.
+ *
+ * A write carries its fence with it: `f` locks the shard's row, so that nobody
+ * can raise it before this transaction ends, and `g` has rows only if the
+ * writer's epoch passes. Lock, check and write are one statement, so a process
+ * that is paused while it sends holds nothing at the server. What is refused
+ * raises no error, because an error would end the transaction for the others
+ * in the batch, too.
+ *
+ * Each write comes in two forms. The plain one shares the fence with other
+ * writers. The one with _RAISE, for an epoch higher than the fence, holds it
+ * alone from the start and raises it if the write was done: raising a lock
+ * that is shared would let two writers wait for each other. It carries one
+ * operation only.
+ *
+ * An answer to a single write has three columns: the fence's epoch, whether it
+ * was done, and a number.
+ *
+ * Types of parameters: 4 int4, 8 int8, b bytea, in capitals (I, L, B) arrays.
+ */
+#ifndef TRI_STORAGE_POSTGRES_SQL_H
+#define TRI_STORAGE_POSTGRES_SQL_H
+
+#define TRI_PG_SHARED "FOR SHARE"
+#define TRI_PG_ALONE  "FOR UPDATE"
+
+/* $1 shard, $2 epoch. */
+#define TRI_PG_FENCED(lock)                                                    \
+    "WITH f AS MATERIALIZED (SELECT epoch FROM troupe.fence"                   \
+    " WHERE shard = $1 " lock "),"                                             \
+    " g AS MATERIALIZED (SELECT FROM f WHERE epoch <= $2),"
+
+#define TRI_PG_RAISED(done)                                                    \
+    ", r AS (UPDATE troupe.fence SET epoch = $2"                               \
+    " WHERE shard = $1 AND epoch < $2 AND " done ")"
+
+#define TRI_PG_ANSWER(done, number)                                            \
+    " SELECT (SELECT epoch FROM f), " done ", " number
+
+/*
+ * Many saves at once. $1 the shards, sorted and each once; then, for each
+ * save, the place of its shard in $1, epoch, key, version, bytes. Keys are
+ * sorted, so that batches lock rows in the same order. The answer: the fences
+ * in the order of $1, the numbers of the saves that replaced a state (from 1),
+ * the keys that were new.
+ */
+#define TRI_PG_DO_SAVE(lock, raise)                                            \
+    "WITH f AS MATERIALIZED (SELECT epoch FROM troupe.fence"                   \
+    " WHERE shard = ANY ($1) ORDER BY shard " lock "),"                        \
+    " e AS MATERIALIZED (SELECT array_agg(epoch) AS epochs FROM f),"           \
+    " g AS MATERIALIZED (SELECT q.* FROM e, unnest($2, $3, $4, $5, $6)"        \
+    " WITH ORDINALITY AS q (place, epoch, key, number, bytes, n)"              \
+    " WHERE q.epoch >= e.epochs[q.place]),"                                    \
+    " u AS (UPDATE troupe.state AS s"                                          \
+    " SET version = s.version + 1, bytes = g.bytes FROM g"                     \
+    " WHERE g.number > 0 AND s.key = g.key AND s.version = g.number"           \
+    " RETURNING g.n),"                                                         \
+    " a AS (INSERT INTO troupe.state SELECT key, 1, bytes FROM g"              \
+    " WHERE number = 0 ON CONFLICT DO NOTHING RETURNING key)" raise            \
+    " SELECT (SELECT epochs FROM e), (SELECT array_agg(n) FROM u),"            \
+    " (SELECT array_agg(key) FROM a)"
+#define TRI_PG_DO_RAISE                                                        \
+    ", r AS (UPDATE troupe.fence AS t SET epoch = ($3)[1]"                     \
+    " WHERE t.shard = ($1)[1] AND t.epoch < ($3)[1]"                           \
+    " AND (EXISTS (SELECT FROM u) OR EXISTS (SELECT FROM a)))"
+
+#define TRI_PG_IS(part) "EXISTS (SELECT FROM " part ")"
+
+/* $3 key, $4 version. */
+#define TRI_PG_DO_DELETE(lock, raise)                                          \
+    TRI_PG_FENCED(lock)                                                        \
+    " d AS (DELETE FROM troupe.state WHERE key = $3 AND version = $4"          \
+    " AND " TRI_PG_IS("g") " RETURNING key)" raise                             \
+    TRI_PG_ANSWER(TRI_PG_IS("d"), "0::int8")
+
+/*
+ * $3 key, $4 number of the last event, $5 the events, $6 how many. The row of
+ * `stream` is what two writers compete for; whoever moves it adds the events.
+ */
+#define TRI_PG_ADDED "(" TRI_PG_IS("u") " OR " TRI_PG_IS("a") ")"
+#define TRI_PG_DO_APPEND(lock, raise)                                                \
+    TRI_PG_FENCED(lock)                                                              \
+    " u AS (UPDATE troupe.stream SET last = last + $6"                               \
+    " WHERE key = $3 AND last = $4 AND " TRI_PG_IS(                                  \
+        "g") " RETURNING key),"                                                      \
+             " a AS (INSERT INTO troupe.stream SELECT $3, $6"                        \
+             " WHERE $4 = 0 AND " TRI_PG_IS("g") " AND NOT " TRI_PG_IS(              \
+                 "u") " ON CONFLICT DO NOTHING RETURNING key),"                      \
+                      " w AS (INSERT INTO troupe.event SELECT $3, $4 + q.n, q.bytes" \
+                      " FROM unnest($5) WITH ORDINALITY AS q (bytes, n)"             \
+                      " WHERE " TRI_PG_ADDED ")" raise                               \
+                      TRI_PG_ANSWER(TRI_PG_ADDED, "0::int8")
+
+/* $3 key, $4 the last one to drop. The stream's last event stays. */
+#define TRI_PG_DO_TRIM(lock, raise)                                            \
+    TRI_PG_FENCED(lock)                                                        \
+    " s AS MATERIALIZED (SELECT last FROM troupe.stream WHERE key = $3),"      \
+    " d AS (DELETE FROM troupe.event WHERE key = $3"                           \
+    " AND number <= least($4, (SELECT last FROM s) - 1)"                       \
+    " AND " TRI_PG_IS("g") ")" raise                                           \
+    TRI_PG_ANSWER(TRI_PG_IS("g"), "coalesce((SELECT last FROM s), 0)")
+
+/* $3 key, $4 name, $5 due, $6 bytes. */
+#define TRI_PG_DO_REMIND(lock, raise)                                          \
+    TRI_PG_FENCED(lock)                                                        \
+    " w AS (INSERT INTO troupe.reminder SELECT $3, $4, $1, $5, $6"             \
+    " WHERE " TRI_PG_IS(                                                       \
+        "g") " ON CONFLICT (key, name) DO UPDATE"                              \
+             " SET shard = excluded.shard, due = excluded.due,"                \
+             " bytes = excluded.bytes)" raise                                  \
+             TRI_PG_ANSWER(TRI_PG_IS("g"), "0::int8")
+
+/* $3 key, $4 name. */
+#define TRI_PG_DO_FORGET(lock, raise)                                          \
+    TRI_PG_FENCED(lock)                                                        \
+    " d AS (DELETE FROM troupe.reminder WHERE key = $3 AND name = $4"          \
+    " AND " TRI_PG_IS("g") " RETURNING key)" raise                             \
+    TRI_PG_ANSWER(TRI_PG_IS("g"), "(SELECT count(*) FROM d)")
+
+/* Rows whose bytes would not fit in the answer come without them. */
+#define TRI_PG_ROOM "4194304"
+#define TRI_PG_CUT                                                             \
+    "CASE WHEN sum(octet_length(bytes)) OVER w - octet_length(bytes)"          \
+    " <= " TRI_PG_ROOM " THEN bytes END"
+
+/* name, types of the parameters, text; those with _RAISE follow their own. */
+#define TRI_PG_TABLE(X)                                                        \
+    X(FENCES, "", "SELECT shard, epoch FROM troupe.fence")                     \
+    X(ENSURE, "I",                                                             \
+      "INSERT INTO troupe.fence SELECT m.shard, 0"                             \
+      " FROM unnest($1) AS m (shard) ORDER BY m.shard"                         \
+      " ON CONFLICT DO NOTHING")                                               \
+    X(FENCE, "48",                                                             \
+      "INSERT INTO troupe.fence AS f VALUES ($1, $2)"                          \
+      " ON CONFLICT (shard) DO UPDATE"                                         \
+      " SET epoch = greatest(f.epoch, excluded.epoch)"                         \
+      " RETURNING epoch")                                                      \
+    X(SAVE, "IILBLB", TRI_PG_DO_SAVE(TRI_PG_SHARED, ""))                       \
+    X(SAVE_RAISE, "IILBLB", TRI_PG_DO_SAVE(TRI_PG_ALONE, TRI_PG_DO_RAISE))     \
+    X(DELETE, "48b8", TRI_PG_DO_DELETE(TRI_PG_SHARED, ""))                     \
+    X(DELETE_RAISE, "48b8",                                                    \
+      TRI_PG_DO_DELETE(TRI_PG_ALONE, TRI_PG_RAISED(TRI_PG_IS("d"))))           \
+    X(APPEND, "48b8B8", TRI_PG_DO_APPEND(TRI_PG_SHARED, ""))                   \
+    X(APPEND_RAISE, "48b8B8",                                                  \
+      TRI_PG_DO_APPEND(TRI_PG_ALONE, TRI_PG_RAISED(TRI_PG_ADDED)))             \
+    X(TRIM, "48b8", TRI_PG_DO_TRIM(TRI_PG_SHARED, ""))                         \
+    X(TRIM_RAISE, "48b8",                                                      \
+      TRI_PG_DO_TRIM(TRI_PG_ALONE, TRI_PG_RAISED(TRI_PG_IS("g"))))             \
+    X(REMIND, "48bb8b", TRI_PG_DO_REMIND(TRI_PG_SHARED, ""))                   \
+    X(REMIND_RAISE, "48bb8b",                                                  \
+      TRI_PG_DO_REMIND(TRI_PG_ALONE, TRI_PG_RAISED(TRI_PG_IS("g"))))           \
+    X(FORGET, "48bb", TRI_PG_DO_FORGET(TRI_PG_SHARED, ""))                     \
+    X(FORGET_RAISE, "48bb",                                                    \
+      TRI_PG_DO_FORGET(TRI_PG_ALONE, TRI_PG_RAISED(TRI_PG_IS("g"))))           \
+    X(VERSION, "b", "SELECT version FROM troupe.state WHERE key = $1")         \
+    X(LAST, "b", "SELECT last FROM troupe.stream WHERE key = $1")              \
+    X(LOAD, "B",                                                               \
+      "SELECT k.n, s.version, s.bytes"                                         \
+      " FROM unnest($1) WITH ORDINALITY AS k (key, n)"                         \
+      " JOIN troupe.state AS s ON s.key = k.key")                              \
+    X(READ, "b88",                                                             \
+      "SELECT s.last, e.number, e.bytes"                                       \
+      " FROM troupe.stream AS s LEFT JOIN LATERAL"                             \
+      " (SELECT number, " TRI_PG_CUT " AS bytes FROM"                          \
+      " (SELECT number, bytes FROM troupe.event"                               \
+      " WHERE key = $1 AND number >= $2"                                       \
+      " ORDER BY number LIMIT $3) AS l"                                        \
+      " WINDOW w AS (ORDER BY number)) AS e ON true"                           \
+      " WHERE s.key = $1 ORDER BY e.number")                                   \
+    X(REMINDERS, "488bb8",                                                     \
+      "SELECT due, key, name, " TRI_PG_CUT " FROM"                             \
+      " (SELECT due, key, name, bytes FROM troupe.reminder"                    \
+      " WHERE shard = $1 AND due <= $2 AND (due, key, name) > ($3, $4, $5)"    \
+      " ORDER BY due, key, name LIMIT $6) AS l"                                \
+      " WINDOW w AS (ORDER BY due, key, name) ORDER BY due, key, name")
+
+typedef enum tri_pg_sql {
+#define TRI_X(name, types, text) TRI_PG_##name,
+    TRI_PG_TABLE(TRI_X)
+#undef TRI_X
+        TRI_PG_COUNT,
+} tri_pg_sql;
+
+#define TRI_PG_PARAMS_MAX 6
+
+#endif

@@ -1,0 +1,204 @@
+/*
+ * storage_postgres.c - the store in PostgreSQL: opening, handing out, closing.
+ * See storage_postgres.h for its parts.
+ */
+#include "storage/storage_postgres.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/options.h"
+
+#if defined(TRI_TORTURE)
+#define BATCH      3
+#define BATCH_SIZE 256
+#else
+#define BATCH      512
+#define BATCH_SIZE (UINT32_C(1) << 22)
+#endif
+#define PATIENCE TR_SECONDS(5)
+#define SILENCE  TR_SECONDS(30)
+
+typedef struct postgres_store {
+    tr_storage base;
+    tri_pg_place place;
+    tri_pg_limits limits;
+    char *conninfo;
+    tri_pg_lane writer, reader;
+} postgres_store;
+
+static postgres_store *store_of(tr_storage *storage)
+{
+    return tri_container_of(storage, postgres_store, base);
+}
+
+static bool is_read(const tri_store_op *op)
+{
+    return op->call == TR_STORE_LOAD || op->call == TR_STORE_READ ||
+           op->call == TR_STORE_REMINDERS;
+}
+
+static void postgres_submit(tr_storage *storage, tri_list *ops)
+{
+    postgres_store *store = store_of(storage);
+    tri_list reads;
+
+    tri_list_init(&reads);
+    TRI_LIST_EACH_SAFE(link, ops)
+    {
+        if (is_read(tri_container_of(link, tri_store_op, link))) {
+            tri_list_remove(link);
+            tri_list_push_back(&reads, link);
+        }
+    }
+    tri_inbox_push(&store->reader.inbox, &reads);
+    tri_inbox_push(&store->writer.inbox, ops);
+}
+
+static void end_lane(tri_pg_lane *lane)
+{
+    tri_world *world = lane->place->world;
+
+    tri_inbox_close(&lane->inbox);
+    if (lane->thread != NULL) {
+        world->ops->thread_join(world, lane->thread);
+    }
+    tri_pg_lane_fini(lane);
+}
+
+/* Ends a store at any stage of its making. */
+static void dismantle(postgres_store *store)
+{
+    end_lane(&store->writer);
+    end_lane(&store->reader);
+    free(store->conninfo);
+    free(store);
+}
+
+static void postgres_close(tr_storage *storage)
+{
+    dismantle(store_of(storage));
+}
+
+static tri_pg_limits limits_of(const tri_pg_limits *given)
+{
+    tri_pg_limits limits = {0};
+
+    if (given != NULL) {
+        limits = *given;
+    }
+#define DEFAULT(field, value)                                                  \
+    if (limits.field == 0) {                                                   \
+        limits.field = (value);                                                \
+    }
+    DEFAULT(batch, BATCH)
+    DEFAULT(batch_size, BATCH_SIZE)
+    DEFAULT(patience, PATIENCE)
+    DEFAULT(silence, SILENCE)
+#undef DEFAULT
+    return limits;
+}
+
+/* Without a connection yet; NULL: no memory. */
+static postgres_store *store_new(tri_world *world, const char *conninfo,
+                                 const tri_pg_limits *limits)
+{
+    static const tri_storage_ops ops = {
+        .name = "postgres",
+        .submit = postgres_submit,
+        .close = postgres_close,
+    };
+    postgres_store *store = calloc(1, sizeof(*store));
+
+    if (store == NULL) {
+        return NULL;
+    }
+    tri_storage_init(&store->base, &ops);
+    store->limits = limits_of(limits);
+    store->conninfo = strdup(conninfo);
+    store->place = (tri_pg_place){.world = world,
+                                  .conninfo = store->conninfo,
+                                  .silence = store->limits.silence};
+    tr_err write_err = tri_pg_lane_init(&store->writer, &tri_pg_writing,
+                                        &store->place, &store->limits);
+    tr_err read_err = tri_pg_lane_init(&store->reader, &tri_pg_reading,
+                                       &store->place, &store->limits);
+    if (store->conninfo == NULL || write_err != TR_OK || read_err != TR_OK) {
+        dismantle(store);
+        return NULL;
+    }
+    return store;
+}
+
+static tr_err start(tri_pg_lane *lane, bool create, tri_pg_fault *why)
+{
+    tri_world *world = lane->place->world;
+
+    TR_TRY(tri_pg_open(&lane->db, lane->place, create, why));
+    TR_TRY(lane->ops->connected(lane, why));
+    return world->ops->thread_start(world, &lane->thread, lane->ops->name,
+                                    tri_pg_lane_run, lane);
+}
+
+tr_err tri_storage_postgres_open(tr_storage **out, tri_world *world,
+                                 const char *conninfo,
+                                 const tri_pg_limits *limits, tri_pg_fault *why)
+{
+    TRI_CHECK(out != NULL);
+    TRI_CHECK(conninfo != NULL);
+    TRI_CHECK(world->magic == TRI_WORLD_MAGIC);
+    *out = NULL;
+    *why = (tri_pg_fault){0};
+    if (!world->ops->has_threads) {
+        (void)snprintf(why->text, sizeof(why->text),
+                       "a simulated world has no PostgreSQL; use "
+                       "tr_storage_memory or tr_storage_sqlite there");
+        return TR_EINVAL;
+    }
+    postgres_store *store = store_new(world, conninfo, limits);
+    if (store == NULL) {
+        return TR_ENOMEM;
+    }
+    tr_err err = start(&store->writer, true, why);
+    if (err == TR_OK) {
+        err = start(&store->reader, false, why);
+    }
+    if (err != TR_OK) {
+        dismantle(store);
+        return err;
+    }
+    *out = &store->base;
+    return TR_OK;
+}
+
+tr_err tr_storage_postgres(tr_storage **out, const char *conninfo)
+{
+    return tr_storage_postgres_with(out, conninfo, NULL);
+}
+
+tr_err tr_storage_postgres_with(tr_storage **out, const char *conninfo,
+                                const tr_storage_options *options)
+{
+    tr_storage_options own;
+    tri_pg_fault why;
+
+    TRI_CHECK(out != NULL);
+    *out = NULL;
+    if (!tri_options_copy(&own, sizeof(own),
+                          TRI_SIZE_THROUGH(tr_storage_options, text_size),
+                          options)) {
+        return TR_EINVAL;
+    }
+    tri_world *world = own.world == NULL ? tri_world_posix()
+                                         : (tri_world *)(uintptr_t)own.world;
+    tr_err err = tri_storage_postgres_open(out, world, conninfo, NULL, &why);
+    if (own.text_size > 0) {
+        (void)snprintf(own.text, own.text_size, "%s",
+                       err == TR_OK          ? ""
+                       : why.text[0] != '\0' ? why.text
+                                             : tr_strerror(err));
+    }
+    return err == TR_EIO ? TR_ESTORAGE : err;
+}
