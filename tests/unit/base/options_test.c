@@ -87,7 +87,7 @@ static void test_older_caller(void **state)
     assert_null(out.user);
 }
 
-static void test_newer_caller_with_known_fields_only(void **state)
+static void test_PA9_newer_caller_with_known_fields_only(void **state)
 {
     (void)state;
     our_options out;
@@ -103,7 +103,7 @@ static void test_newer_caller_with_known_fields_only(void **state)
     assert_ptr_equal(out.user, &in);
 }
 
-static void test_newer_caller_with_unknown_field_is_refused(void **state)
+static void test_PA9_newer_caller_with_unknown_field_is_refused(void **state)
 {
     (void)state;
     our_options out;
@@ -144,8 +144,8 @@ int main(void)
         cmocka_unit_test(test_null_is_all_defaults),
         cmocka_unit_test(test_same_version),
         cmocka_unit_test(test_older_caller),
-        cmocka_unit_test(test_newer_caller_with_known_fields_only),
-        cmocka_unit_test(test_newer_caller_with_unknown_field_is_refused),
+        cmocka_unit_test(test_PA9_newer_caller_with_known_fields_only),
+        cmocka_unit_test(test_PA9_newer_caller_with_unknown_field_is_refused),
         cmocka_unit_test(test_too_small_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

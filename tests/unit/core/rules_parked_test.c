@@ -420,9 +420,9 @@ static void test_rule_07_shutdown_ends_waits_in_time(void **state)
     stage_settle(&it);
     tr_probe_free(it.probe);
     expect_err(tr_system_close(it.sys, TR_SECONDS(20)), TR_ETIMEDOUT);
-    assert_true(errs[0] == TR_ECLOSED || errs[0] == TR_ESTOPPED ||
-                errs[0] == TR_EKILLED);
-    assert_int_equal(errs[0], errs[1]);
+    for (int i = 0; i < 3; i++) {
+        expect_err(errs[i], TR_ECLOSED);
+    }
     tr_sim_free(it.sim);
 }
 
