@@ -71,10 +71,11 @@ static tr_err recover(tr_ctx *ctx, const Director *self)
 static tr_err open_branches(tr_ctx *ctx, Director *self)
 {
     for (uint32_t i = 0; i < self->bank->branches; i++) {
-        TR_TRY(tr_ref_err(
+        tr_ref ref =
             tr_spawn(ctx, branch, .name = tr_textf(ctx, "branch-%u", i),
                      TR_INIT(branch, .bank = self->bank, .clerk = self->clerk,
-                             .number = i))));
+                             .number = i));
+        TR_TRY(tr_started(ctx, ref, TR_SECONDS(30)));
     }
     return TR_OK;
 }
