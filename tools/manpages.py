@@ -140,7 +140,10 @@ class Header:
         code, _, tail = text.partition("//")
         if tail:
             remark = tail.strip()
-        name = re.search(r"\b(tr_\w+)\s*\(", code).group(1)
+        found = re.search(r"\b(tr_\w+)\s*\(", code)
+        if not found:
+            return  # a constant: it is told of where it is used
+        name = found.group(1)
         code = re.sub(r"\b(TR_API|TR_NODISCARD|TR_NORETURN)\s+", "",
                       " ".join(code.split()))
         code = re.sub(r"\s*TR_PRINTF\(.*?\)", "", code)
