@@ -223,10 +223,11 @@ bool tri_pg_is_alive(tri_pg_db *db)
 {
     struct pollfd it = {.fd = PQsocket(db->conn), .events = POLLIN};
 
-    if (poll(&it, 1, 0) > 0 && PQconsumeInput(db->conn) == 0) {
-        return false;
+    while (!db->ended && poll(&it, 1, 0) > 0) {
+        db->ended = PQconsumeInput(db->conn) == 0;
+        (void)PQisBusy(db->conn);  // reads it: see on_notice
     }
-    return PQstatus(db->conn) == CONNECTION_OK;
+    return !db->ended && PQstatus(db->conn) == CONNECTION_OK;
 }
 
 bool tri_pg_send(tri_pg_db *db, tri_pg_sql sql, tri_pg_params *params)
@@ -421,11 +422,19 @@ static tr_err prepare_all(tri_pg_db *db, tri_pg_fault *why)
     return why->err;
 }
 
-/* A server's remarks are not for our standard error. */
-static void ignore_notice(void *arg, const PGresult *result)
+/*
+ * A server's remarks are not for our standard error. But the last words to a
+ * session that waits for nothing come as a remark, too.
+ */
+static void on_notice(void *arg, const PGresult *result)
 {
-    (void)arg;
-    (void)result;
+    tri_pg_db *db = arg;
+    const char *severity =
+        PQresultErrorField(result, PG_DIAG_SEVERITY_NONLOCALIZED);
+
+    if (severity != NULL && strcmp(severity, "FATAL") == 0) {
+        db->ended = true;
+    }
 }
 
 static tr_err why_not_connected(tri_pg_db *db, tri_pg_fault *why)
@@ -463,7 +472,7 @@ static tr_err connect_to(tri_pg_db *db, tri_pg_fault *why)
     if (db->conn == NULL || PQstatus(db->conn) != CONNECTION_OK) {
         return why_not_connected(db, why);
     }
-    (void)PQsetNoticeReceiver(db->conn, ignore_notice, NULL);
+    (void)PQsetNoticeReceiver(db->conn, on_notice, db);
     if (PQserverVersion(db->conn) < SERVER_MIN) {
         return refuse(why, "the server is older than PostgreSQL 12");
     }

@@ -24,9 +24,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#define PATH_SIZE   256
-#define START_TRIES 6000  // naps of 10 ms
-#define BIN_PATTERN "/usr/lib/postgresql/*/bin"
+#define PATH_SIZE    256
+#define START_TRIES  6000  // naps of 10 ms
+#define CHILDREN_MAX 64
+#define BIN_PATTERN  "/usr/lib/postgresql/*/bin"
 
 struct pg_server {
     char folder[PATH_SIZE];
@@ -210,8 +211,27 @@ void pg_server_stop(pg_server *server)
     end(server, SIGINT);
 }
 
+/* Its sessions are its children, and would finish what they do. */
 void pg_server_kill(pg_server *server)
 {
+    char path[PATH_SIZE];
+    pid_t children[CHILDREN_MAX];
+    int count = 0;
+
+    (void)snprintf(path, sizeof(path), "/proc/%d/task/%d/children",
+                   (int)server->pid, (int)server->pid);
+    FILE *file = fopen(path, "r");
+    while (file != NULL && count < CHILDREN_MAX &&
+           fscanf(file, "%d", &children[count]) == 1) {
+        count++;
+    }
+    if (file == NULL || count == 0) {
+        die("%s: %s", path, strerror(errno));
+    }
+    (void)fclose(file);
+    for (int i = 0; i < count; i++) {
+        (void)kill(children[i], SIGKILL);
+    }
     end(server, SIGKILL);
 }
 
