@@ -75,6 +75,7 @@ typedef struct tr_metrics_snapshot {
     uint64_t virtual_names;   // names of virtual actors in use
     uint64_t virtual_active;  // of these, active now
     uint64_t activations;     // of virtual actors
+    uint64_t zombies;         // ended by force, still in a handler
 } tr_metrics_snapshot;
 
 TR_BEGIN_DECLS

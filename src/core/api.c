@@ -463,7 +463,8 @@ tr_state (tr_state_of)(tr_from from, tr_ref ref)
     // Acquire: the state first, then whose it is; pairs with tri_life_set.
     tr_state life = (tr_state)atomic_load_explicit(&cell->life,
                                                    memory_order_acquire);
-    return atomic_load_explicit(&cell->id, memory_order_acquire) == ref.id
+    return atomic_load_explicit(&cell->id, memory_order_acquire) == ref.id &&
+                   !tri_cell_is_zombie(cell)
                ? life
                : TR_STATE_TERMINATED;
 }

@@ -64,6 +64,9 @@ enum {
     TRI_CELL_URGENT = 32,   // has been sent urgent mail
     TRI_CELL_TIGHT = 128,   // a soft limit so small that each send looks
     TRI_CELL_GROUP_SHIFT = 8,
+    TRI_CELL_ZOMBIE = 64,        // has ended for everybody else: force.c
+    TRI_CELL_FAMILY = 1 << 16,   // ending, and waits for its children
+    TRI_CELL_TELLING = 1 << 17,  // its watchers are being told of that
 };
 
 /* tri_cell.signals: requests that never need memory. */
@@ -76,6 +79,7 @@ enum {
     TRI_SIG_CHILDREN = 32, // the last child has ended
     TRI_SIG_TIMER = 64,    // cell.timer has fired
     TRI_SIG_FORCE = 128,
+    TRI_SIG_CHILD_LOST = 256, // a child could not be restarted (rule 5)
     TRI_SIG_ROOM = 512,    // senders wait for room
     TRI_SIG_CLOSING = 1024,// shutdown: waits end with TR_ECLOSED
     TRI_SIG_WAKE = 2048,   // a parked turn has become ready
@@ -287,7 +291,6 @@ typedef struct tri_failure {
 enum { TRI_PRIORITIES = 8 };
 
 struct tri_ext {
-    tri_lock lock;                    // children, names
     _Atomic(uint32_t) live_children;
     tri_cell *first_child, *last_child;
     tri_map names;
@@ -295,7 +298,7 @@ struct tri_ext {
 
     const tri_behaviour *first;       // before the first tr_become, or NULL
     tr_ctx *parked;                   // turns that wait, oldest first
-    tri_watch *watchers;
+    tri_watch *watchers;              // under the lock, as joins: force.c
     tri_map watching;                 // target id -> tri_watching
     tri_node *pending, *pending_last; // TERMINATED waiting for their turn
     tri_join *joins;
@@ -340,6 +343,7 @@ struct tri_ext {
     _Atomic(bool) edge_reads;         // the request runs beside readers
     _Atomic(const char *) edge_site;
     _Atomic(bool) edge_writer;        // the turn could have changed the state
+    tri_lock lock;                    // children, names; never cleared
     tri_lock blocked_lock;            // never cleared: late senders take it
     tri_wait *blocked;                // under it: senders waiting for room
     tri_wait *blocked_last;
@@ -404,6 +408,14 @@ void tri_cell_free(tri_cache *cache, tri_cell *cell);
  */
 void tri_cell_reset(tri_cell *cell);
 
+
+/* Ended by force: for everybody but its own turn it is not there. */
+static inline bool tri_cell_is_zombie(tri_cell *cell)
+{
+    // Acquire: pairs with become_zombie, for what it has taken.
+    return (atomic_load_explicit(&cell->flags, memory_order_acquire) &
+            TRI_CELL_ZOMBIE) != 0;
+}
 
 static inline bool tri_cell_is_virtual(tri_cell *cell)
 {

@@ -101,14 +101,27 @@ void tri_join_arrived(tri_worker *worker, tri_cell *cell, tri_join *join)
         send_back(worker, join);
         return;
     }
-    join->next = ext->joins;
-    ext->joins = join;
+    tri_lock_take(&ext->lock);
+    bool zombie = tri_cell_is_zombie(cell);
+    if (!zombie) {
+        join->next = ext->joins;
+        ext->joins = join;
+    }
+    tri_lock_drop(&ext->lock);
+    if (zombie) {
+        (void)tri_join_force(worker, join);
+    }
 }
 
 void tri_join_started(tri_worker *worker, tri_cell *cell, tr_err err)
 {
     tri_ext *ext = tri_ext_of(cell);
-    for (tri_join **link = ext != NULL ? &ext->joins : NULL;
+    if (ext == NULL) {
+        return;
+    }
+    tri_lock_take(&ext->lock);
+    // Of a zombie they are the forcer's.
+    for (tri_join **link = tri_cell_is_zombie(cell) ? NULL : &ext->joins;
          link != NULL && *link != NULL;) {
         tri_join *join = *link;
         if (join->node.flags & JOIN_START) {
@@ -118,6 +131,53 @@ void tri_join_started(tri_worker *worker, tri_cell *cell, tr_err err)
         } else {
             link = &join->next;
         }
+    }
+    tri_lock_drop(&ext->lock);
+}
+
+bool tri_join_force(tri_worker *worker, tri_join *join)
+{
+    if (join->node.flags & JOIN_ANSWER) {
+        return false;
+    }
+    join->reason = TR_FORCED;  // without its state, which is still in use
+    join->err = join->node.flags & JOIN_START ? TR_ESTOPPED : TR_OK;
+    send_back(worker, join);
+    return true;
+}
+
+/* A joinable one leaves its result even so. */
+static void keep_forced(tri_worker *worker, uint64_t id)
+{
+    tr_system *sys = worker->sys;
+    tri_join *kept = tri_mem_calloc(&sys->mem, sizeof(*kept));
+    if (kept == NULL) {
+        return;
+    }
+    kept->target_id = id;
+    kept->reason = TR_FORCED;
+    tri_lock_take(&sys->results_lock);
+    if (tri_map_get(&sys->results, id) != NULL ||
+        tri_map_put(&sys->results, id, kept) != TR_OK) {
+        tri_join_abandon(kept);
+    }
+    tri_lock_drop(&sys->results_lock);
+}
+
+void tri_joins_force(tri_worker *worker, tri_cell *cell)
+{
+    tri_ext *ext = tri_ext_of(cell);
+    tri_join *join = ext->joins;
+    ext->joins = NULL;
+    if (join == NULL && cell->props != NULL && cell->props->joinable) {
+        // Relaxed: it cannot end while we tell of it.
+        keep_forced(worker, atomic_load_explicit(&cell->id,
+                                                 memory_order_relaxed));
+    }
+    while (join != NULL) {
+        tri_join *next = join->next;
+        (void)tri_join_force(worker, join);
+        join = next;
     }
 }
 
@@ -164,11 +224,15 @@ void tri_joins_prepare(tri_worker *worker, tri_cell *cell, tr_reason reason)
 {
     tri_join_started(worker, cell, TR_ESTOPPED);
     tri_ext *ext = tri_ext_of(cell);
-    for (tri_join *join = ext != NULL ? ext->joins : NULL; join != NULL;
-         join = join->next) {
+    if (ext != NULL) {
+        tri_lock_take(&ext->lock);
+    }
+    bool zombie = tri_cell_is_zombie(cell);
+    for (tri_join *join = ext != NULL && !zombie ? ext->joins : NULL;
+         join != NULL; join = join->next) {
         fill_result(cell, join, reason);
     }
-    if (cell->props != NULL && cell->props->joinable &&
+    if (!zombie && cell->props != NULL && cell->props->joinable &&
         (ext == NULL || ext->joins == NULL)) {
         tri_join *kept = calloc(1, sizeof(*kept));
         if (kept != NULL) {
@@ -184,6 +248,9 @@ void tri_joins_prepare(tri_worker *worker, tri_cell *cell, tr_reason reason)
             }
             tri_lock_drop(&worker->sys->results_lock);
         }
+    }
+    if (ext != NULL) {
+        tri_lock_drop(&ext->lock);
     }
 }
 
@@ -281,9 +348,11 @@ static tr_err join_send(tri_worker *worker, tr_ref target, tri_join *join)
     }
     // Acquire: one that is gone has done all it ever did; the target compares.
     if (atomic_load_explicit(&cell->id, memory_order_acquire) != target.id ||
+        tri_cell_is_zombie(cell) ||
         !tri_push_system(worker, cell, &join->node)) {
         return TR_ENOENT;
     }
+    (void)tri_force_late(worker, cell, target.id);
     return TR_OK;
 }
 

@@ -14,6 +14,7 @@
 #include "core/lifecycle.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/mailbox.h"
 
@@ -60,8 +61,9 @@ bool tri_life_legal(tr_state from, tr_state to)
 void tri_life_tell(tri_worker *worker, tri_cell *cell, tr_state state)
 {
     // Relaxed: a subscriber that comes now may miss this one.
-    if (atomic_load_explicit(&worker->sys->watch_events,
-                             memory_order_relaxed) & TRI_EVENT_LIFECYCLE) {
+    if ((atomic_load_explicit(&worker->sys->watch_events,
+                              memory_order_relaxed) & TRI_EVENT_LIFECYCLE) &&
+        !tri_cell_is_zombie(cell)) {
         worker->sys->up->lifecycle(worker, cell, state);
     }
 }
@@ -224,17 +226,14 @@ void tri_life_fail(tr_ctx *ctx, tr_err err)
     cell->stage = 0;
     tri_life_set(worker, cell, TR_STATE_FAILED);
     tri_join_started(worker, cell, err);
-    tri_cell *parent = tri_cell_parent(cell);
-    cell->notice.kind = TRI_NODE_FAILURE;
-    if (parent == NULL ||
-        !tri_push_system(worker, parent, &cell->notice)) {
+    if (!tri_tell_parent(worker, cell)) {
         tri_life_signals(ctx, TRI_SIG_DOOM | TRI_SIG_NOTED);  // SV3
     }
 }
 
 bool tri_life_takes_children(tri_cell *cell)
 {
-    uint8_t stage = cell->stage & (uint8_t)~TRI_STAGE_QUIET;
+    uint8_t stage = cell->stage & TRI_STAGE_OF;
     switch (tri_cell_life(cell)) {
     case TR_STATE_STOPPING:
     case TR_STATE_RESTARTING:
@@ -261,15 +260,16 @@ static void deadline(tr_ctx *ctx)
     if (life == TR_STATE_RESTARTING && cell->stage == TRI_STAGE_DELAY) {
         cell->stage = TRI_STAGE_START;
     } else if (life == TR_STATE_RESTARTING) {
-        tri_stop_begin(ctx, TR_FORCED);  // rule 5
+        if ((cell->stage & TRI_STAGE_OF) == TRI_STAGE_CHILDREN) {
+            tri_force_family(ctx);
+        } else {
+            tri_restart_give_up(ctx);
+        }
     } else if (life == TR_STATE_STOPPING) {
         // Rule 3: the time of parked turns is over.
         tri_cut_waits(ctx->worker, cell, TRI_CUT_MESSAGES | TRI_CUT_HOOKS,
                       cell->reason == TR_KILLED ? TR_EKILLED : TR_ESTOPPED);
-        if ((cell->stage & ~TRI_STAGE_QUIET) == TRI_STAGE_CHILDREN) {
-            tri_children_signal(ctx, TRI_SIG_FORCE);
-            tri_children_give_up(ctx);
-        }
+        tri_force_family(ctx);
     }
 }
 
@@ -316,6 +316,21 @@ static uint32_t while_failed(tri_cell *cell, uint32_t signals)
     return signals;
 }
 
+/* Rule 5: what a child could not do becomes our failure. */
+static void child_lost(tr_ctx *ctx)
+{
+    tr_state life = tri_cell_life(ctx->cell);
+    if (ctx->cell == ctx->sys->root ||
+        (life != TR_STATE_RUNNING && life != TR_STATE_STARTING)) {
+        return;
+    }
+    ctx->fail_text = strdup("a child could not be restarted: a turn of it "
+                            "has not returned in time");
+    ctx->phase = TR_IN_HANDLER;
+    ctx->msg = NULL;
+    tri_life_fail(ctx, TR_EFAILED);
+}
+
 /* Rule 29: what keeps a virtual actor from being deactivated. */
 static bool is_busy(tri_cell *cell)
 {
@@ -345,6 +360,9 @@ void tri_life_signals(tr_ctx *ctx, uint32_t signals)
     if (signals & TRI_SIG_ROOM) {
         tri_room_if_low(ctx->worker, cell);
     }
+    if (signals & TRI_SIG_CHILD_LOST) {
+        child_lost(ctx);
+    }
     if (signals & TRI_SIG_TIMER) {
         deadline(ctx);
     }
@@ -360,8 +378,11 @@ void tri_life_signals(tr_ctx *ctx, uint32_t signals)
     }
     if (signals & TRI_SIG_FORCE) {
         tri_stop_begin(ctx, TR_KILLED);
-        cell->reason = TR_FORCED;
-        tri_children_signal(ctx, TRI_SIG_FORCE);
+        if (cell->reason != TR_FORCED ||
+            !(cell->stage & TRI_STAGE_FORCED)) {
+            cell->reason = TR_FORCED;
+            tri_force_family(ctx);
+        }
     }
 }
 

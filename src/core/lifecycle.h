@@ -9,6 +9,10 @@
 #include "core/runtime.h"
 
 #define TRI_STOP_TIMEOUT TR_SECONDS(5)
+/* So long may an actor that is forced take to look, and to end. */
+#define TRI_FORCE_GRACE TR_MS(250)
+/* Children that one step ends by force. */
+enum { TRI_FORCE_BATCH = 16 };
 
 /* In tri_ext.handles: the actor ends with its last handle. */
 #define TRI_HANDLES_COUNT (UINT32_C(1) << 31)
@@ -21,7 +25,9 @@ enum {
     TRI_STAGE_RELEASE,   // post_stop is done
     TRI_STAGE_DELAY,     // the delay before the next incarnation
     TRI_STAGE_START,     // ... is over
-    TRI_STAGE_QUIET = 64,  // a bit: the hooks of this end have run already
+    TRI_STAGE_OF = 15,     // mask; above it are bits:
+    TRI_STAGE_FORCED = 32,  // the children have been forced
+    TRI_STAGE_QUIET = 64,   // the hooks of this end have run already
 };
 
 /* A code that only the runtime may use becomes TR_EFAILED. */
@@ -34,8 +40,8 @@ bool tri_life_takes_children(tri_cell *cell);
 
 /* With the parent's lock. */
 void tri_children_unlink(tri_ext *parent, tri_cell *child);
-/* Children that do not end in time are left to the root. */
-void tri_children_give_up(tr_ctx *ctx);
+/* Gives a child up, to the root. With the locks of the root and of from. */
+void tri_child_to_root(tr_system *sys, tri_ext *from, tri_cell *child);
 tr_err tri_name_check(const char *name);
 /* One actor less; wakes whoever waits for the last. */
 void tri_live_less(tr_system *sys);
@@ -69,6 +75,10 @@ void tri_join_started(tri_worker *worker, tri_cell *cell, tr_err err);
 void tri_joins_prepare(tri_worker *worker, tri_cell *cell, tr_reason reason);
 void tri_joins_tell(tri_worker *worker, tri_cell *cell);
 void tri_join_abandon(tri_join *join);  // frees it
+/* The actor ends by force. Any thread, once it is a zombie. */
+void tri_joins_force(tri_worker *worker, tri_cell *cell);
+/* Answers a join that came to a zombie; false: it is an answer itself. */
+bool tri_join_force(tri_worker *worker, tri_join *join);
 
 /* ---- lifecycle.c ---- */
 
@@ -92,6 +102,8 @@ bool tri_failed_to_start(tri_cell *cell);
 tri_step tri_life_start(tr_ctx *ctx);
 void tri_life_resume(tr_ctx *ctx);
 void tri_restart_begin(tr_ctx *ctx);
+/* Rule 5: its time is over, and a stack of it has not returned. */
+void tri_restart_give_up(tr_ctx *ctx);
 tri_step tri_restart_step(tr_ctx *ctx);
 void tri_state_free(tri_worker *worker, tri_cell *cell);
 
@@ -99,6 +111,8 @@ void tri_state_free(tri_worker *worker, tri_cell *cell);
 
 void tri_stop_begin(tr_ctx *ctx, tr_reason reason);
 tri_step tri_stop_step(tr_ctx *ctx);
+/* The time of children to end is over: they are forced, then ended (X15). */
+void tri_force_family(tr_ctx *ctx);
 void tri_post_stop(tr_ctx *ctx, tr_reason reason);
 /* Rule 14: what ends with an incarnation; kept requests hear err. */
 void tri_life_release(tr_ctx *ctx, tr_err err);
@@ -112,6 +126,19 @@ void tri_children_signal(tr_ctx *ctx, uint32_t signal);
 /* From now on no child can be added, or again. */
 void tri_family_close(tri_cell *cell, bool closed);
 uint32_t tri_children_live(tri_cell *cell);
+
+/* Tells the parent of our failure; false: there is none any more. */
+bool tri_tell_parent(tri_worker *worker, tri_cell *cell);
+void tri_signal_parent(tri_worker *worker, tri_cell *cell, uint32_t signal);
+
+/* ---- force.c ---- */
+
+/* Ends the children that were forced and do not end by themselves (X15). */
+void tri_children_force(tr_ctx *ctx);
+/* The same for the cell of this turn, whose other turns do not return. */
+bool tri_force_self(tr_ctx *ctx, uint32_t told_to_parent);
+/* A zombie's handler has returned: the last step before it is freed. */
+void tri_force_done(tr_system *sys, tri_cell *cell);
 
 /* ---- drain.c ---- */
 
@@ -135,6 +162,9 @@ void tri_answer_copy(tri_worker *worker, tr_msg *msg, tr_err err,
                      const char *text);
 
 /* ---- watch.c ---- */
+
+/* Sends the notice to the watcher. Takes watch; any thread. */
+void tri_watch_refuse(tri_worker *worker, tri_watch *watch, tr_reason reason);
 
 void tri_unwatch_all(tri_worker *worker, tri_cell *cell);
 void tri_unwatch_all_but_children(tri_worker *worker, tri_cell *cell);

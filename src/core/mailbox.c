@@ -368,7 +368,8 @@ tr_err tri_try_send(tri_actor_from *who, tr_ref to, tr_msg *msg)
     msg->sender = who->sender;
     if (TRI_UNLIKELY(flags & TRI_CELL_BOUNDED)) {
         // Relaxed: as in tri_push_user. Props belong to the actor we mean.
-        if (atomic_load_explicit(&cell->id, memory_order_relaxed) != to.id) {
+        if (atomic_load_explicit(&cell->id, memory_order_relaxed) != to.id ||
+            (flags & TRI_CELL_ZOMBIE)) {
             return TR_EGONE;
         }
         TR_TRY(admit(who, cell, to));

@@ -162,6 +162,7 @@ struct tri_worker {
     _Atomic(tr_nanos) monitor_since;  // the monitor's notes
     uint64_t monitor_progress;
     bool monitor_told;
+    tr_nanos monitor_asked;   // since then it should have ended; 0: no
     tr_nanos backlog_since;   // more than one has been waiting; 0: no
     uint64_t seen_progress[TRI_GROUP_MAX];  // of each victim, for steal
 
@@ -225,6 +226,8 @@ typedef struct tri_up {
     /* From the monitor's thread: the worker's handler does not return. */
     void (*stuck)(tri_worker *worker, tr_nanos since);
     void (*overload)(tri_worker *worker, tri_cell *cell, uint32_t depth);
+    /* It ends now, although a turn of it has not returned. */
+    void (*forced)(tri_worker *worker, tri_cell *cell, const char *path);
     void (*ended)(tri_worker *worker, tri_cell *cell);  // before it is told
     void (*released)(tri_worker *worker, tri_cell *cell);  // restart or end
     tr_err (*load_state)(tr_ctx *ctx, void *self);
@@ -287,6 +290,9 @@ struct tr_system {
     tri_thread *monitor;
     _Atomic(uint32_t) live_cells;     // spawned and not freed
     _Atomic(uint32_t) watch_events;   // event kinds somebody listens to
+    tri_lock zombies_lock;
+    tri_cell *zombies;                // ended by force, still in a handler
+    _Atomic(uint32_t) zombie_count;
 
     tri_lock boxes_lock;
     struct tri_mailbox *boxes;     // threads that wait, and probes
@@ -490,6 +496,21 @@ void tri_watch_requested(tr_ctx *ctx, tri_watch *request);
 void tri_unwatch_ref(tri_worker *worker, tri_cell *watcher, tr_ref target);
 tr_err tri_watch_ref(tri_worker *worker, tr_system *sys, tri_cell *watcher,
                      tr_ref target, bool in_order);
+
+/* ---- force.c ---- */
+
+/*
+ * Ends an actor whose handler does not return, if it is still that one and
+ * has had its time to stop. From the monitor's thread. escalate: its parent
+ * fails as well (rule 5).
+ */
+bool tri_force_stuck(tr_system *sys, tri_cell *cell, uint64_t id,
+                     tr_nanos waited, bool escalate);
+/*
+ * After a system node was pushed: true if that was to a zombie; then it has
+ * been answered.
+ */
+bool tri_force_late(tri_worker *worker, tri_cell *cell, uint64_t id);
 
 /* ---- heap.c, timer.c ---- */
 

@@ -208,7 +208,10 @@ tr_err tri_children_link(tri_worker *worker, tri_cell *parent,
 void tri_children_unlink(tri_ext *parent, tri_cell *child)
 {
     tri_lock_assert_held(&parent->lock);
-    if (has_given_name(child)) {
+    // One that was given up has no name there.
+    if (has_given_name(child) &&
+        tri_map_get_bytes(&parent->names, child->name,
+                          strlen(child->name)) == child) {
         tri_map_remove_bytes(&parent->names, child->name, strlen(child->name));
     }
     if (child->sibling_prev != NULL) {
@@ -225,39 +228,23 @@ void tri_children_unlink(tri_ext *parent, tri_cell *child)
     child->sibling_prev = NULL;
 }
 
-void tri_children_give_up(tr_ctx *ctx)
+void tri_child_to_root(tr_system *sys, tri_ext *from, tri_cell *child)
 {
-    tri_cell *cell = ctx->cell;
-    tri_cell *root = ctx->sys->root;
-    tri_ext *ext = tri_ext_of(cell);
-    tri_ext *root_ext = tri_ext_of(root);
-    if (cell == root || root_ext == NULL) {
-        return;
+    tri_cell *root = sys->root;
+    tri_ext *top = tri_ext_of(root);
+    tri_lock_assert_held(&top->lock);
+    tri_children_unlink(from, child);
+    child->sibling_prev = top->last_child;
+    if (top->last_child != NULL) {
+        top->last_child->sibling_next = child;
+    } else {
+        top->first_child = child;
     }
-    // From above to below, as whoever walks the tree takes them.
-    tri_lock_take(&root_ext->lock);
-    tri_lock_take(&ext->lock);
-    tri_cell *child = ext->first_child;
-    while (child != NULL) {
-        tri_cell *next = child->sibling_next;
-        tri_children_unlink(ext, child);
-        child->sibling_prev = root_ext->last_child;
-        if (root_ext->last_child != NULL) {
-            root_ext->last_child->sibling_next = child;
-        } else {
-            root_ext->first_child = child;
-        }
-        root_ext->last_child = child;
-        // Relaxed: under both locks.
-        atomic_fetch_add_explicit(&root_ext->live_children, 1,
-                                  memory_order_relaxed);
-        atomic_store_explicit(&child->parent, root, memory_order_relaxed);
-        atomic_fetch_sub_explicit(&ext->live_children, 1,
-                                  memory_order_relaxed);
-        child = next;
-    }
-    tri_lock_drop(&ext->lock);
-    tri_lock_drop(&root_ext->lock);
+    top->last_child = child;
+    // Relaxed: under both locks.
+    atomic_fetch_add_explicit(&top->live_children, 1, memory_order_relaxed);
+    atomic_store_explicit(&child->parent, root, memory_order_relaxed);
+    atomic_fetch_sub_explicit(&from->live_children, 1, memory_order_relaxed);
 }
 
 void tri_live_less(tr_system *sys)

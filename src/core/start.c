@@ -144,6 +144,31 @@ void tri_restart_begin(tr_ctx *ctx)
     tri_deadline_arm(ctx, tri_stop_timeout(cell));
 }
 
+static bool has_deaf_turns(tri_cell *cell)
+{
+    tri_ext *ext = tri_ext_of(cell);
+    const tr_ctx *c = ext != NULL ? ext->parked : NULL;
+    while (c != NULL && c->ready) {
+        c = c->next;
+    }
+    return c != NULL;
+}
+
+void tri_restart_give_up(tr_ctx *ctx)
+{
+    tri_cell *cell = ctx->cell;
+    char text[] = "a turn has not returned in time: it cannot be restarted";
+    tri_failure failure = {.err = TR_ETIMEDOUT, .phase = TR_IN_RESTART,
+                           .text = text};
+    ctx->sys->up->supervision(ctx->worker, cell, &failure, TR_ESCALATE);
+    tri_cut_waits(ctx->worker, cell,
+                  TRI_CUT_MESSAGES | TRI_CUT_RUN | TRI_CUT_HOOKS, TR_EKILLED);
+    tri_stop_begin(ctx, TR_FORCED);
+    if (!has_deaf_turns(cell) || !tri_force_self(ctx, TRI_SIG_CHILD_LOST)) {
+        tri_signal_parent(ctx->worker, cell, TRI_SIG_CHILD_LOST);
+    }
+}
+
 void tri_life_resume(tr_ctx *ctx)
 {
     tri_cell *cell = ctx->cell;
@@ -160,7 +185,7 @@ tri_step tri_restart_step(tr_ctx *ctx)
     tri_ext *ext = tri_ext_of(cell);
     bool keep = tri_supervision_of(ctx->sys, cell)->keep_children;
 
-    switch (cell->stage) {
+    switch (cell->stage & TRI_STAGE_OF) {
     case TRI_STAGE_UNWIND:
         if (tri_parked_count(cell, TRI_CUT_MESSAGES | TRI_CUT_RUN) > 0) {
             return TRI_STEP_WAIT;

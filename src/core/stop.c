@@ -80,8 +80,25 @@ uint32_t tri_children_live(tri_cell *cell)
 static void arm_stop(tr_ctx *ctx)
 {
     if (ctx->cell->timer.due == 0) {
-        tri_deadline_arm(ctx, tri_stop_timeout(ctx->cell));
+        tri_deadline_arm(ctx, ctx->cell->stage & TRI_STAGE_FORCED
+                                  ? TRI_FORCE_GRACE
+                                  : tri_stop_timeout(ctx->cell));
     }
+}
+
+void tri_force_family(tr_ctx *ctx)
+{
+    tri_cell *cell = ctx->cell;
+    if ((cell->stage & TRI_STAGE_OF) != TRI_STAGE_CHILDREN) {
+        return;
+    }
+    if (cell->stage & TRI_STAGE_FORCED) {
+        tri_children_force(ctx);
+    } else {
+        cell->stage |= TRI_STAGE_FORCED;
+        tri_children_signal(ctx, TRI_SIG_FORCE);
+    }
+    tri_deadline_arm(ctx, TRI_FORCE_GRACE);
 }
 
 void tri_stop_begin(tr_ctx *ctx, tr_reason reason)
@@ -96,7 +113,7 @@ void tri_stop_begin(tr_ctx *ctx, tr_reason reason)
             tri_cut_waits(ctx->worker, cell,
                           TRI_CUT_MESSAGES | TRI_CUT_RUN | TRI_CUT_HOOKS,
                           TR_EKILLED);
-            if ((cell->stage & ~TRI_STAGE_QUIET) >= TRI_STAGE_CHILDREN) {
+            if ((cell->stage & TRI_STAGE_OF) >= TRI_STAGE_CHILDREN) {
                 tri_children_signal(ctx, TRI_SIG_KILL);
             }
         }
@@ -107,7 +124,7 @@ void tri_stop_begin(tr_ctx *ctx, tr_reason reason)
     }
     // The old incarnation has said good-bye, and may hold nothing any more.
     bool silent = life == TR_STATE_RESTARTING &&
-                  cell->stage >= TRI_STAGE_RELEASE;
+                  (cell->stage & TRI_STAGE_OF) >= TRI_STAGE_RELEASE;
     cell->reason = (uint8_t)reason;
     cell->stage = TRI_STAGE_UNWIND | (silent ? TRI_STAGE_QUIET : 0);
     tri_life_set(ctx->worker, cell, TR_STATE_STOPPING);
@@ -161,13 +178,16 @@ void tri_life_release(tr_ctx *ctx, tr_err err)
 
 /* ---- the end ---- */
 
-/* The name is free and the parent does not know us any more. */
-static void leave_family(tri_cell *cell)
+/*
+ * The extension of the parent, locked, in whose list we are; NULL: in none.
+ * A parent may give us up at any time before.
+ */
+static tri_ext *lock_parent(tri_cell *cell)
 {
     for (;;) {
         tri_cell *parent = tri_cell_parent(cell);
-        if (parent == NULL) {
-            return;
+        if (parent == NULL || tri_cell_is_zombie(cell)) {
+            return NULL;
         }
         // Acquire: pairs with tri_ext_need; gone only if we were given up.
         tri_ext *ext = atomic_load_explicit(&parent->ext,
@@ -176,20 +196,51 @@ static void leave_family(tri_cell *cell)
             continue;
         }
         tri_lock_take(&ext->lock);
-        if (tri_cell_parent(cell) != parent) {
-            tri_lock_drop(&ext->lock);
-            continue;  // we were given up meanwhile
+        if (tri_cell_parent(cell) == parent && !tri_cell_is_zombie(cell)) {
+            return ext;
         }
+        tri_lock_drop(&ext->lock);  // we were given up meanwhile
+    }
+}
+
+/* The name is free and the parent does not know us any more. */
+static void leave_family(tri_cell *cell)
+{
+    tri_ext *ext = lock_parent(cell);
+    if (ext != NULL) {
         tri_children_unlink(ext, cell);
         tri_lock_drop(&ext->lock);
-        return;
+    }
+}
+
+bool tri_tell_parent(tri_worker *worker, tri_cell *cell)
+{
+    tri_ext *ext = lock_parent(cell);
+    if (ext == NULL) {
+        return false;
+    }
+    cell->notice.kind = TRI_NODE_FAILURE;
+    bool told = tri_push_system(worker, tri_cell_parent(cell), &cell->notice);
+    tri_lock_drop(&ext->lock);
+    return told;
+}
+
+void tri_signal_parent(tri_worker *worker, tri_cell *cell, uint32_t signal)
+{
+    tri_ext *ext = lock_parent(cell);
+    if (ext != NULL) {
+        tri_cell *parent = tri_cell_parent(cell);
+        // Relaxed: it lives while we are in its list.
+        uint64_t id = atomic_load_explicit(&parent->id, memory_order_relaxed);
+        tri_signal(worker, parent, id, signal);
+        tri_lock_drop(&ext->lock);
     }
 }
 
 static void child_ended(tri_worker *worker, tri_cell *cell)
 {
     tri_cell *parent = tri_cell_parent(cell);
-    if (parent == NULL) {
+    if (parent == NULL || tri_cell_is_zombie(cell)) {
         return;
     }
     // Relaxed: the parent lives until the step below.
@@ -229,11 +280,17 @@ static tri_step finish(tr_ctx *ctx)
     tri_drain(ctx);
     tri_room(worker, cell);
     leave_family(cell);
+    bool zombie = tri_cell_is_zombie(cell);  // from here on it is known
+    if (zombie) {
+        tri_force_done(sys, cell);
+    }
     tri_life_tell(worker, cell, TR_STATE_STOPPED);
     tri_life_set(worker, cell, TR_STATE_TERMINATED);
     close_system_lane(ctx);
     tri_failure_clear(worker, cell, TR_DEAD_FAILED);
-    sys->up->ended(worker, cell);
+    if (!zombie) {
+        sys->up->ended(worker, cell);
+    }
     tri_joins_tell(worker, cell);
     tri_watchers_tell(worker, cell, reason);
     child_ended(worker, cell);
@@ -298,7 +355,7 @@ tri_step tri_stop_step(tr_ctx *ctx)
     bool hard = cell->reason == TR_KILLED || cell->reason == TR_FORCED;
     uint8_t silent = cell->stage & TRI_STAGE_QUIET;
 
-    switch (cell->stage & ~TRI_STAGE_QUIET) {
+    switch (cell->stage & TRI_STAGE_OF) {
     case TRI_STAGE_UNWIND:
         if (tri_parked_count(cell, TRI_CUT_MESSAGES | TRI_CUT_RUN) > 0) {
             return TRI_STEP_WAIT;
@@ -316,7 +373,15 @@ tri_step tri_stop_step(tr_ctx *ctx)
         }
         return TRI_STEP_AGAIN;
     case TRI_STAGE_FAMILY:
-        cell->stage = TRI_STAGE_CHILDREN | silent;
+        cell->stage = (uint8_t)(TRI_STAGE_CHILDREN | silent |
+                                (cell->reason == TR_FORCED ? TRI_STAGE_FORCED
+                                                           : 0));
+        // Relaxed: for the parent, after a while.
+        atomic_fetch_or_explicit(&cell->flags, TRI_CELL_FAMILY,
+                                 memory_order_relaxed);
+        if (cell->reason == TR_FORCED) {
+            tri_deadline_disarm(ctx->sys, cell);  // theirs is shorter
+        }
         tri_family_close(cell, true);
         tri_children_signal(ctx, cell->reason == TR_KILLED   ? TRI_SIG_KILL
                              : cell->reason == TR_FORCED ? TRI_SIG_FORCE
@@ -327,6 +392,9 @@ tri_step tri_stop_step(tr_ctx *ctx)
             arm_stop(ctx);
             return TRI_STEP_WAIT;
         }
+        // Relaxed: as above.
+        atomic_fetch_and_explicit(&cell->flags, ~(uint32_t)TRI_CELL_FAMILY,
+                                  memory_order_relaxed);
         cell->stage = TRI_STAGE_RELEASE;
         if (!silent) {
             tri_post_stop(ctx, (tr_reason)cell->reason);

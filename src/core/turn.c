@@ -559,6 +559,10 @@ void tri_system_node(tr_ctx *ctx, tri_node *node)
     case TRI_NODE_JOIN:
         tri_join_arrived(worker, cell, (tri_join *)(void *)node);
         break;
+    case TRI_NODE_USER:  // a timer's: force.c
+        tri_drain_node(worker, tri_cell_ref(ctx->sys, cell), node,
+                       TR_DEAD_DRAINED);
+        break;
     default:
         TRI_CHECK(!"a system node of a known kind");
     }

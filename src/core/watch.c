@@ -43,12 +43,25 @@ void tri_watch_arrived(tri_worker *worker, tri_cell *cell, tri_watch *watch)
         return;
     }
     // Also in the final drain, where its unwatch may come next (X47).
-    watch->prev = NULL;
-    watch->next = ext->watchers;
-    if (ext->watchers != NULL) {
-        ext->watchers->prev = watch;
+    tri_lock_take(&ext->lock);
+    bool zombie = tri_cell_is_zombie(cell);
+    if (!zombie) {
+        watch->prev = NULL;
+        watch->next = ext->watchers;
+        if (ext->watchers != NULL) {
+            ext->watchers->prev = watch;
+        }
+        ext->watchers = watch;
     }
-    ext->watchers = watch;
+    tri_lock_drop(&ext->lock);
+    if (zombie) {
+        send_back(worker, watch, TR_FORCED);
+    }
+}
+
+void tri_watch_refuse(tri_worker *worker, tri_watch *watch, tr_reason reason)
+{
+    send_back(worker, watch, reason);
 }
 
 /* A virtual actor may have sent it back at the end of its last life. */
@@ -65,6 +78,18 @@ static bool is_listed(tri_cell *cell, tri_ext *ext, const tri_watch *watch,
     return w != NULL && w->watcher.id == watcher_id;
 }
 
+static void watch_unlink(tri_ext *ext, tri_watch *watch)
+{
+    if (watch->prev != NULL) {
+        watch->prev->next = watch->next;
+    } else {
+        ext->watchers = watch->next;
+    }
+    if (watch->next != NULL) {
+        watch->next->prev = watch->prev;
+    }
+}
+
 void tri_unwatch_arrived(tri_worker *worker, tri_cell *cell,
                          tri_watching *watching)
 {
@@ -76,15 +101,12 @@ void tri_unwatch_arrived(tri_worker *worker, tri_cell *cell,
         watching->target.id ==
             atomic_load_explicit(&cell->id, memory_order_relaxed) &&
         is_listed(cell, ext, watch, watching->watcher_id)) {
-        if (watch->prev != NULL) {
-            watch->prev->next = watch->next;
-        } else {
-            ext->watchers = watch->next;
+        tri_lock_take(&ext->lock);
+        if (!tri_cell_is_zombie(cell)) {  // else it is on its way back
+            watch_unlink(ext, watch);
+            free(watch);
         }
-        if (watch->next != NULL) {
-            watch->next->prev = watch->prev;
-        }
-        free(watch);
+        tri_lock_drop(&ext->lock);
     }
     free(watching);
 }
@@ -146,8 +168,11 @@ tr_err tri_watch_ref(tri_worker *worker, tr_system *sys, tri_cell *watcher,
     // Relaxed: a glance; the target compares the id again.
     if (foreign ||
         atomic_load_explicit(&cell->id, memory_order_relaxed) != target.id ||
+        tri_cell_is_zombie(cell) ||
         !tri_push_system(worker, cell, &watch->node)) {
         send_back(worker, watch, TR_NO_SUCH_ACTOR);
+    } else {
+        (void)tri_force_late(worker, cell, target.id);
     }
     return TR_OK;
 }
@@ -163,6 +188,7 @@ static void unwatch(tri_worker *worker, tri_watching *watching)
     if (foreign ||
         atomic_load_explicit(&cell->id, memory_order_relaxed) !=
             watching->target.id ||
+        tri_cell_is_zombie(cell) ||
         !tri_push_system(worker, cell, &watching->node)) {
         free(watching);
     }

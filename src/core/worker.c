@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/lifecycle.h"
 #include "core/private.h"
 
 enum { MONITOR_IDLE_ROUNDS = 20, SPARE_WORKERS_MAX = 64 };
@@ -294,6 +295,36 @@ void tri_workers_stop(tr_system *sys)
 
 /* ---- the monitor ---- */
 
+/* X15: whoever should have ended and does not return ends for the others. */
+static void force_if_due(tri_worker *worker, tr_nanos now)
+{
+    enum { ASKED = TRI_SIG_STOP | TRI_SIG_KILL | TRI_SIG_DOOM |
+                   TRI_SIG_FORCE | TRI_SIG_RESTART };
+    // Acquire: pairs with `run`. Relaxed: what is pending for a cell that
+    // another actor has taken over is that one's; the id tells them apart.
+    tri_cell *cell =
+        atomic_load_explicit(&worker->running, memory_order_acquire);
+    if (cell == NULL || tri_cell_is_zombie(cell)) {
+        return;
+    }
+    uint64_t id = atomic_load_explicit(&cell->id, memory_order_relaxed);
+    uint64_t signals =
+        atomic_load_explicit(&cell->signals, memory_order_relaxed);
+    if ((signals & ASKED) == 0) {
+        worker->monitor_asked = 0;
+        return;
+    }
+    if (worker->monitor_asked == 0) {
+        worker->monitor_asked = now;
+    }
+    tr_nanos waited = now - worker->monitor_asked;
+    if ((signals & TRI_SIG_FORCE) && waited >= TRI_FORCE_GRACE) {
+        waited = TR_FOREVER;
+    }
+    (void)tri_force_stuck(worker->sys, cell, id, waited,
+                          (signals & ASKED) == TRI_SIG_RESTART);
+}
+
 /* Looks at one worker; true if it has been in one handler all the time. */
 static bool look_at(tri_worker *worker, tr_nanos now, bool *busy)
 {
@@ -307,6 +338,7 @@ static bool look_at(tri_worker *worker, tr_nanos now, bool *busy)
     if (asleep || progress != worker->monitor_progress || since == 0) {
         worker->monitor_progress = progress;
         worker->monitor_told = false;
+        worker->monitor_asked = 0;
         atomic_store_explicit(&worker->monitor_since, asleep ? 0 : now,
                               memory_order_relaxed);
         *busy |= !asleep;
@@ -318,6 +350,9 @@ static bool look_at(tri_worker *worker, tr_nanos now, bool *busy)
     if (now - since >= TRI_STUCK && !worker->monitor_told) {
         worker->monitor_told = true;
         worker->sys->up->stuck(worker, now - since);
+    }
+    if (now - since >= TRI_STUCK) {
+        force_if_due(worker, now);
     }
     return now - since >= TRI_MONITOR;
 }

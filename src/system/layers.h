@@ -86,6 +86,7 @@ typedef struct tri_layers {
 
     _Atomic(uint64_t) unhandled, escalations, overloads, events_lost;
     _Atomic(uint32_t) forced;
+    _Atomic(bool) late_named;        // closing has counted them already
     tri_alarm alarms[TRI_ALARMS];
 } tri_layers;
 

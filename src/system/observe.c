@@ -253,6 +253,8 @@ void tr_metrics(tr_system *sys, tr_metrics_snapshot *out)
     }
     out->actors =
         atomic_load_explicit(&sys->live_cells, memory_order_relaxed);
+    out->zombies =
+        atomic_load_explicit(&sys->zombie_count, memory_order_relaxed);
     out->unhandled =
         atomic_load_explicit(&layers->unhandled, memory_order_relaxed);
     out->escalations =
@@ -307,6 +309,8 @@ size_t tr_metrics_text(tr_system *sys, char *buf, size_t size)
     LINE("gauge", "virtual_active", virtual_active, "virtual actors active");
     LINE("counter", "activations_total", activations,
          "activations of virtual actors");
+    LINE("gauge", "zombies", zombies,
+         "actors ended by force whose handler has not returned");
 #undef LINE
     return text.need;
 }

@@ -328,6 +328,9 @@ void tr_system_terminate(tr_system *sys)
 /* Tells which actors did not stop; their waits end (rule 7). */
 static void name_the_late(tr_system *sys)
 {
+    // Relaxed: a statistic.
+    atomic_store_explicit(&tri_layers_of(sys)->late_named, true,
+                          memory_order_relaxed);
     size_t room = tr_actors(sys, NULL, 0);
     tr_actor_info *late = calloc(room, sizeof(*late));
     size_t count = late != NULL ? tr_actors(sys, late, room) : 0;
@@ -446,8 +449,9 @@ tr_err tr_system_close_report(tr_system *sys, tr_nanos timeout,
         report->forced = forced;
         report->zombies = zombies;
         uint32_t own = GUARDIANS + (layers->listener.cell != 0);
-        report->stopped = (uint32_t)(tri_ended_count(sys) - ended_before) -
-                          forced - own;
+        uint32_t gone = (uint32_t)(tri_ended_count(sys) - ended_before);
+        uint32_t not_ours = own + (forced > zombies ? forced - zombies : 0);
+        report->stopped = gone > not_ours ? gone - not_ours : 0;
         report->dead_letters = layers->dead_count;
     }
     if (zombies > 0) {

@@ -143,6 +143,42 @@ static void overload(tri_worker *worker, tri_cell *cell, uint32_t depth)
                              .depth = depth});
 }
 
+/* What one of the workers is handling for it, or NULL. */
+static const tr_type *handled_by(tr_system *sys, tri_cell *cell)
+{
+    // Acquire: pairs with tri_worker_new. Relaxed: a look from outside.
+    uint32_t count =
+        atomic_load_explicit(&sys->worker_count, memory_order_acquire);
+    for (uint32_t i = 0; i < count; i++) {
+        tri_worker *worker =
+            atomic_load_explicit(&sys->workers[i], memory_order_acquire);
+        if (atomic_load_explicit(&worker->running, memory_order_relaxed) ==
+            cell) {
+            return atomic_load_explicit(&worker->handling,
+                                        memory_order_relaxed);
+        }
+    }
+    return NULL;
+}
+
+static void forced(tri_worker *worker, tri_cell *cell, const char *path)
+{
+    tr_system *sys = worker->sys;
+    tri_layers *layers = tri_layers_of(sys);
+    const tr_type *type = handled_by(sys, cell);
+    tri_logf(sys, TR_LOG_ERROR, NULL, path,
+             "ended by force: state %s, a turn has not returned (%s); its "
+             "memory is kept until it does",
+             tri_state_name(tri_cell_life(cell)),
+             type != NULL ? type->name : "parked");
+    // Relaxed: statistics of the end; the closing thread counts those it has
+    // named.
+    if (atomic_load_explicit(&sys->terminating, memory_order_relaxed) &&
+        !atomic_load_explicit(&layers->late_named, memory_order_relaxed)) {
+        atomic_fetch_add_explicit(&layers->forced, 1, memory_order_relaxed);
+    }
+}
+
 static void ended(tri_worker *worker, tri_cell *cell)
 {
     tr_system *sys = worker->sys;
@@ -166,6 +202,7 @@ const tri_up tri_system_up = {
     .supervision = supervision,
     .stuck = stuck,
     .overload = overload,
+    .forced = forced,
     .ended = ended,
     .released = released,
     .load_state = tri_state_load,
