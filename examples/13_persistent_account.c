@@ -50,15 +50,19 @@ static void live(const char *file, int64_t cents, const char *memo)
 {
     tr_system *sys;
     tr_storage *store;
+    // [snippet: open]
     TR_MUST(tr_storage_sqlite(&store, file));
     TR_MUST(tr_system_open(&sys));
     tr_ref ref = tr_spawn(sys, account, .name = "alice", .storage = store);
+    // [end]
     show(sys, ref);
     TR_MUST(tr_ask(sys, ref, NULL, TR_SECONDS(5), Deposit, .cents = cents,
                    .memo = memo));
     show(sys, ref);
+    // [snippet: close]
     TR_MUST(tr_system_close(sys, 0));
-    tr_storage_close(store);
+    tr_storage_close(store);  // after the systems that use it
+    // [end]
 }
 
 int main(void)

@@ -15,7 +15,9 @@ TR_REQUEST(Read, Noted);
 TR_MESSAGE(Sum, (int64_t, value));
 TR_REQUEST(Add, Sum, (int64_t, a), (int64_t, b));
 
+// [snippet: state]
 TR_STATE(Room, (int64_t, lines), (const char *, last));
+// [end]
 
 static tr_err room_start(tr_ctx *ctx, Room *self)
 {
@@ -33,6 +35,7 @@ static tr_err room_stop(tr_ctx *ctx, Room *self, tr_reason reason)
     return TR_OK;
 }
 
+// [snippet: room]
 static tr_err on_say(tr_ctx *ctx, Room *self, const Say *m)
 {
     Room next = {.lines = self->lines + 1, .last = m->text};
@@ -49,6 +52,7 @@ static tr_err on_read(tr_ctx *ctx, Room *self, const Read *m)
 TR_ACTOR(room, Room, TR_HOOK(pre_start, room_start),
          TR_HOOK(post_stop, room_stop), TR_ON(Say, on_say),
          TR_ON_QUIET(Read, on_read));
+// [end]
 
 /* Without state: several of them share one name. */
 static tr_err on_add(tr_ctx *ctx, void *self, const Add *m)
@@ -59,6 +63,7 @@ static tr_err on_add(tr_ctx *ctx, void *self, const Add *m)
 
 TR_ACTOR(adder, void, TR_ON(Add, on_add));
 
+// [snippet: say]
 static void say(tr_system *sys, const char *name, const char *text)
 {
     Noted noted;
@@ -67,6 +72,7 @@ static void say(tr_system *sys, const char *name, const char *text)
     printf("%s, line %lld: %s\n", name, (long long)noted.lines, noted.last);
     tr_drop(Noted, &noted);
 }
+// [end]
 
 static void show(tr_system *sys)
 {
@@ -90,8 +96,10 @@ int main(void)
     TR_MUST(tr_sim_new(&sim, 1));
     TR_MUST(tr_storage_memory(&store));
     TR_MUST(tr_system_open(&sys, .world = tr_sim_world(sim), .ns = "chat"));
+    // [snippet: host]
     TR_MUST(tr_host(sys, room, .storage = store, .idle = TR_MINUTES(10)));
     TR_MUST(tr_host(sys, adder, .workers = 4));
+    // [end]
 
     tr_ref garden = tr_virtual(sys, "room", "garden");  // activates nothing
     printf("%s\n", tr_ref_path(sys, garden, name, sizeof(name)));

@@ -1,0 +1,33 @@
+#!/bin/sh
+# bench_test.sh - every workload of troupe-bench runs, small, and its counts
+# are right; nonsense is refused.
+set -eu
+bench="$TR_BUILD_DIR/bench/troupe-bench"
+[ -x "$bench" ] || {
+    echo "no $bench: configure with -DTROUPE_BENCH=ON"
+    exit 1
+}
+
+count=0
+for workload in $("$bench" --list); do
+    # A second is as short as the one goes that is told a time.
+    line=$("$bench" "$workload" --workers 2 --scale 0.001 --seconds 1 \
+        2>/dev/null) || {
+        echo "$workload ended with $?: $line"
+        exit 1
+    }
+    case $line in
+    "$workload "[0-9]*" "?*) ;;
+    *)
+        echo "$workload printed: $line"
+        exit 1
+        ;;
+    esac
+    count=$((count + 1))
+done
+[ "$count" -ge 15 ]
+
+if "$bench" no_such_workload >/dev/null 2>&1; then
+    echo "a workload that does not exist was run"
+    exit 1
+fi

@@ -1,0 +1,44 @@
+#!/bin/sh
+# commands_test.sh - what README and guide tell a reader to type is run by a
+# test; and the script that says so finds what is planted.
+set -eu
+check="$TR_SOURCE_DIR/tools/commands.py"
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+ctest --test-dir "$TR_BUILD_DIR" -N | sed -n 's/^ *Test *#[0-9]*: //p' \
+    >"$work/tests"
+"$check" --root "$TR_SOURCE_DIR" --tests "$work/tests"
+
+# The rule of each make command is there, with all that it needs.
+sed -n 's/^make \(.*\)  <-  .*/\1/p' "$TR_SOURCE_DIR/tests/style/commands.txt" \
+    >"$work/makes"
+while read -r words; do
+    # shellcheck disable=SC2086
+    make -n -C "$TR_SOURCE_DIR" $words >"$work/out" 2>&1 || {
+        echo "make $words:"
+        cat "$work/out"
+        exit 1
+    }
+done <"$work/makes"
+make -C "$TR_SOURCE_DIR" help | grep -q 'make run'
+
+mkdir -p "$work/tree/docs/guide" "$work/tree/tests/style"
+printf 'make a  <-  here\nmake b  <-  here\nmake c  <-  gone\n' \
+    >"$work/tree/tests/style/commands.txt"
+echo here >"$work/known"
+printf '```sh\nmake a   # first\nmake d\n```\nor `make c`, `not this`\n' \
+    >"$work/tree/README.md"
+if "$check" --root "$work/tree" --tests "$work/known" >"$work/found"; then
+    echo "nothing was found"
+    exit 1
+fi
+for text in 'no test runs `make d`' 'no document has `make b`' \
+    'there is no test gone'; do
+    grep -qF "$text" "$work/found" || {
+        echo "not found: $text"
+        cat "$work/found"
+        exit 1
+    }
+done
+[ "$(wc -l <"$work/found")" = 3 ]
