@@ -55,6 +55,8 @@ typedef struct tr_sim_options {
     tr_nanos limit;       // virtual; default 1 h
     tr_nanos step_cost;   // mean, virtual; default 1 us, < 0: none
     tr_nanos quiet_time;  // before at_end; default 60 s
+    /* Before the nodes come up: *user is as it was after the last run. */
+    void (*begin)(tr_sim *sim, void *user);
 } tr_sim_options;
 
 /* One line of a trace, in columns, without newline; borrowed. */

@@ -11,7 +11,7 @@
  *
  * Threads: any; one store may serve several systems.
  * Ownership: the caller owns what a constructor gives and closes it after the
- * systems that use it.
+ * systems that use it; with tr_storage_options.system that system owns it.
  */
 #ifndef TROUPE_STORAGE_H
 #define TROUPE_STORAGE_H
@@ -26,6 +26,7 @@ typedef struct tr_storage_options {
     const void *world;  // tr_sim_world(sim); default: the real one
     char *text;         // why it failed and what to do; default: not told
     size_t text_size;   // bytes at text; what is longer is cut
+    tr_system *system;  // the store lives in its world and ends with it
 } tr_storage_options;
 
 /* What is asked of a store. */

@@ -124,6 +124,17 @@ TR_API tr_err tr_system_close(tr_system *sys, tr_nanos timeout);
 /* As tr_system_close, and tells what it had to do. */
 TR_API tr_err tr_system_close_report(tr_system *sys, tr_nanos timeout,
                                      tr_close_report *report);
+/*
+ * Calls fn(arg) when the system has been closed and its last actor is gone,
+ * on the thread that closes it; the last one registered comes first. For what
+ * belongs to the system and must outlive its actors, such as a store. Not
+ * called for a system that is left behind. Errors: TR_ENOMEM.
+ */
+TR_API TR_NODISCARD tr_err tr_system_on_closed(tr_system *sys,
+                                               void (*fn)(void *arg),
+                                               void *arg);
+/* For the options that take a world: the one this system lives in; borrowed. */
+TR_API const void *tr_system_world(const tr_system *sys);
 /* Blocks until SIGTERM, SIGINT or tr_system_terminate. Then close. */
 TR_API tr_err tr_system_run(tr_system *sys);
 /* Begins to stop everything and returns; again and by anyone, too. */

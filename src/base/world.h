@@ -70,7 +70,11 @@ typedef struct tri_world_ops {
     uint64_t (*random)(tri_world *world);
     uint32_t (*cpus)(tri_world *world);
 
-    /* Starts fn(arg). Errors: TR_ENOMEM, TR_ELIMIT. */
+    /*
+     * Starts fn(arg). The library's own threads are named "tr-...": when a
+     * simulated process dies they are let go on after the run, with a disk
+     * that fails, to free what they hold. Errors: TR_ENOMEM, TR_ELIMIT.
+     */
     tr_err (*thread_start)(tri_world *world, tri_thread **out,
                            const char *name, void (*fn)(void *arg), void *arg);
     void (*thread_join)(tri_world *world, tri_thread *thread);
@@ -135,12 +139,23 @@ typedef struct tri_world_ops {
     void (*file_unmap)(tri_file *file, void *at, size_t size);
     tr_err (*file_remove)(tri_world *world, const char *path, bool sync_dir);
     tr_err (*file_exists)(tri_world *world, const char *path, bool *out);
+
+    /* Whether the unlikely happens here. NULL: it never does in this world. */
+    bool (*buggify)(tri_world *world, double p, const char *site);
 } tri_world_ops;
 
 struct tri_world {
     uint64_t magic;  // TRI_WORLD_MAGIC
     const tri_world_ops *ops;
 };
+
+/*
+ * A place where a simulation may do the unlikely: TR_BUGGIFY of the library's
+ * own code. Not on paths that a message takes: it costs two loads there, too.
+ */
+#define TRI_BUGGIFY(world, p)                                                  \
+    ((world)->ops->buggify != NULL &&                                          \
+     (world)->ops->buggify((world), (p), TR_HERE))
 
 #define TRI_WORLD_MAGIC UINT64_C(0x54524f5550574f52)
 

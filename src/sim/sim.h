@@ -24,7 +24,7 @@ enum {
     TRI_SIM_NODES_MAX = 64,
     TRI_SIM_SYSTEMS_MAX = 128,  // attached at once, over all nodes
     TRI_SIM_BURIED_MAX = 256,   // killed in one run; then no more are
-    TRI_SIM_THREADS_MAX = 1024,
+    TRI_SIM_THREADS_MAX = 2048,
     TRI_SIM_WINDOW = 16,     // runnable actors of a system to choose from
     TRI_SIM_LINE_MAX = 256,  // bytes of a trace line, with its zero
 };
@@ -136,15 +136,17 @@ typedef enum tri_thread_state {
     TRI_THREAD_READY = 1,
     TRI_THREAD_RUNNING,
     TRI_THREAD_PARKED,
+    TRI_THREAD_BURIED,  // its process has died, and it goes on after the run
     TRI_THREAD_DONE,
 } tri_thread_state;
 
 /* A thread of the simulated world: a fiber. */
 struct tri_thread {
-    tri_link all, queue;  // in sim->threads; in sim->ready or sim->parked
+    tri_link all, queue;  // in sim->threads; in sim->ready, parked or buried
     tri_sim_node *node;   // whose process it belongs to
     uint32_t id;
     tri_thread_state state;
+    bool is_library;  // see tri_world_ops.thread_start
     bool killed;
     bool timed_out;
     bool begun;
@@ -197,7 +199,7 @@ struct tr_sim {
     tri_sim_attached buried[TRI_SIM_BURIED_MAX];  // killed: never stepped
     uint32_t buried_count;
 
-    tri_list threads, ready, parked;
+    tri_list threads, ready, parked, buried_threads;
     uint32_t thread_next, thread_count;
     tri_fiber_pool fibers;
     _Atomic(uint32_t) fibers_live;
@@ -302,6 +304,14 @@ void tri_sim_threads_free(tr_sim *sim);
 
 /* Ends the threads of a node wherever they are, as a killed process does. */
 void tri_sim_kill_threads(tri_sim_node *node);
+/*
+ * As tri_sim_kill_threads, but the library's own threads only stand still:
+ * what they hold, an SQLite connection in the middle of a write, cannot be
+ * dropped from outside. Whoever joins one sees its end.
+ */
+void tri_sim_bury_threads(tri_sim_node *node);
+/* They go on, to end by themselves: their disk has gone. */
+void tri_sim_exhume_threads(tr_sim *sim);
 
 /* The running thread sleeps; elsewhere nothing happens and it is false. */
 bool tri_sim_sleep(tr_sim *sim, tr_nanos span);

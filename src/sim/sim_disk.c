@@ -45,6 +45,7 @@ typedef struct inode {
     uint32_t open_count;
     bool named;          // its name is in the directory, as we see it
     bool named_platter;  // and on the platter
+    bool left_behind;    // only those see it who died with it
     tri_content seen;
     tri_content platter;
     tri_list pending;  // of operation
@@ -58,12 +59,13 @@ struct tri_file {
     tr_sim *sim;
     inode *inode;
     bool writable;
-    bool made_name;  // the first sync makes the name durable
+    bool made_name;  // the first sync is one of its folder, too
     bool dead;       // its node has crashed
 };
 
 struct tri_sim_disk {
     tri_list inodes, files;
+    bool unplugged;  // nothing works any more
 };
 
 /* ---- inodes and names ---- */
@@ -130,22 +132,36 @@ static inode *inode_new(tri_sim_disk *disk, uint32_t node, const char *path)
     return it;
 }
 
-/* The directory is synced: this name is what it looks like. */
-static void sync_name(tri_sim_disk *disk, inode *it)
+static size_t folder_size(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+
+    return slash == NULL ? 0 : (size_t)(slash - path);
+}
+
+static bool same_folder(const inode *a, const inode *b)
+{
+    size_t size = folder_size(a->path);
+
+    return a->node == b->node && size == folder_size(b->path) &&
+           memcmp(a->path, b->path, size) == 0;
+}
+
+/* The folder of this file is synced: its names are what they look like. */
+static void sync_folder(tri_sim_disk *disk, inode *it)
 {
     tri_link *link = disk->inodes.head.next;
 
-    it->named_platter = it->named;
-    // An older file of that name is gone for good.
+    it->open_count++;  // it must not be freed on the way
     while (link != &disk->inodes.head) {
         inode *other = tri_container_of(link, inode, link);
         link = link->next;
-        if (other != it && other->node == it->node && !other->named &&
-            strcmp(other->path, it->path) == 0) {
-            other->named_platter = false;
+        if (same_folder(other, it)) {
+            other->named_platter = other->named;
             inode_free_if_unused(other);
         }
     }
+    it->open_count--;
 }
 
 /* ---- faults ---- */
@@ -163,6 +179,9 @@ static bool strikes(tri_file *file, tri_sim_fault fault)
 /* At the beginning of each operation: it may be late, and it may fail. */
 static tr_err trouble(tr_sim *sim, uint32_t node)
 {
+    if (sim->disk->unplugged) {
+        return TR_EIO;
+    }
     if (tri_sim_strikes(sim, TRI_FAULT_disk_slow, node)) {
         tr_nanos span = (tr_nanos)tri_sim_fault_below(sim, TRI_FAULT_disk_slow,
                                                       (uint64_t)sim->delay_max);
@@ -437,7 +456,8 @@ tr_err tri_sim_file_sync(tri_file *file)
         free(op);
     }
     if (file->made_name && it->named) {
-        sync_name(file->sim->disk, it);
+        sync_folder(file->sim->disk, it);
+        file->made_name = false;
     }
     return TR_OK;
 }
@@ -500,9 +520,32 @@ static void crash_content(inode *it, tri_rand *rand)
         }
     }
     drop_pending(it);
-    if (!tri_content_copy(&it->seen, &it->platter)) {
+}
+
+/*
+ * Those who had the file open when the power went may still hold maps of what
+ * they saw, so that stays with them. The platter goes to a new inode.
+ */
+static inode *crash_leave_behind(tri_sim_disk *disk, inode *it)
+{
+    if (it->open_count == 0) {
+        return it;
+    }
+    inode *fresh = inode_new(disk, it->node, it->path);
+    if (fresh == NULL) {
         tr_abort("sim", "no memory for a simulated disk");
     }
+    // At the same place: the order of inodes decides who draws first.
+    tri_list_remove(&fresh->link);
+    tri_link_insert(&it->link, &fresh->link);
+    it->left_behind = true;
+    fresh->named = it->named;
+    fresh->named_platter = it->named_platter;
+    it->named = false;
+    it->named_platter = false;
+    fresh->platter = it->platter;
+    it->platter = (tri_content){0};
+    return fresh;
 }
 
 /* A name that differs from the platter's may be either. */
@@ -542,11 +585,26 @@ void tri_sim_disk_crash(tr_sim *sim, uint32_t node)
     while (link != &disk->inodes.head) {
         inode *it = tri_container_of(link, inode, link);
         link = link->prev;
-        if (it->node == node) {
+        if (it->node == node && !it->left_behind) {
             crash_name(disk, it, rand);
             crash_content(it, rand);
+            it = crash_leave_behind(disk, it);
+            if (!tri_content_copy(&it->seen, &it->platter)) {
+                tr_abort("sim", "no memory for a simulated disk");
+            }
             inode_free_if_unused(it);
         }
+    }
+}
+
+void tri_sim_disk_unplug(tr_sim *sim)
+{
+    tri_list *files = &sim->disk->files;
+
+    sim->disk->unplugged = true;
+    for (tri_link *link = files->head.next; link != &files->head;
+         link = link->next) {
+        tri_container_of(link, tri_file, link)->dead = true;
     }
 }
 
@@ -700,7 +758,7 @@ tr_err tri_sim_file_remove(tri_world *world, const char *path, bool sync_dir)
     }
     it->named = false;
     if (sync_dir) {
-        sync_name(node->sim->disk, it);
+        sync_folder(node->sim->disk, it);
     }
     inode_free_if_unused(it);
     return TR_OK;

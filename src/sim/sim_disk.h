@@ -40,6 +40,9 @@ tr_err tri_sim_file_exists(tri_world *world, const char *path, bool *out);
  */
 void tri_sim_disk_crash(tr_sim *sim, uint32_t node);
 
+/* The run is over: every operation of every node fails from now on. */
+void tri_sim_disk_unplug(tr_sim *sim);
+
 /* How many writes would be at risk in a crash of the node. */
 uint64_t tri_sim_disk_unsynced(const tr_sim *sim, uint32_t node);
 

@@ -13,9 +13,11 @@
  * It is buried, which is to say that it is never stepped again, and closed
  * when the run is over and nobody looks any more.
  *
+ * The library's threads in it, those of a store, are treated likewise.
+ *
  * Invariant: node->sys is set exactly while the node is up. When a node is
- * killed, its threads are gone and its disk has lost power before the next
- * step of the world.
+ * killed, its threads are gone or stand still, and its disk has lost power,
+ * before the next step of the world.
  */
 #include "sim/sim_run.h"
 
@@ -189,7 +191,7 @@ static void kill_node(run *it, run_node *rn, tr_nanos down)
     rn->state = NODE_DOWN;
     node->sys = NULL;
     tri_sim_resume(node);
-    tri_sim_kill_threads(node);
+    tri_sim_bury_threads(node);
     tri_sim_disk_crash(it->sim, node->index);
     node_thread(rn, boot_again_main);
 }
@@ -402,6 +404,9 @@ static tr_err close_nodes(tr_sim *sim, void *user)
 
 static void run_phases(run *it)
 {
+    if (it->options.begin != NULL) {
+        it->options.begin(it->sim, it->options.user);
+    }
     for (uint32_t i = 0; i < it->sim->node_count; i++) {
         node_thread(&it->nodes[i], boot_main);
     }
@@ -468,6 +473,8 @@ static void clean_up(run *it)
     it->over = true;
     it->ended = false;
     make_calm(it);
+    tri_sim_disk_unplug(sim);
+    tri_sim_exhume_threads(sim);
     sim->outside.paused = true;
     if (world->ops->thread_start(world, &thread, "clean up", clean_up_main,
                                  it) == TR_OK) {

@@ -5,9 +5,9 @@
  * or ends. Main waits by running the world until it need not.
  *
  * Invariant: a thread is in `ready` exactly while READY, in `parked` exactly
- * while PARKED, and in neither while it runs or is DONE. Its stack is given
- * back when it is DONE; its handle lives until it is joined, or as long as
- * the world.
+ * while PARKED, in `buried_threads` exactly while BURIED, and in none while it
+ * runs or is DONE. Its stack is given back when it is DONE; its handle lives
+ * until it is joined, or as long as the world.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -133,6 +133,7 @@ tr_err tri_sim_thread_start(tri_world *world, tri_thread **out,
     thread->fn = fn;
     thread->arg = arg;
     strncpy(thread->name, name, sizeof(thread->name) - 1);
+    thread->is_library = strncmp(name, "tr-", 3) == 0;
     sim->thread_count++;
     tri_list_push_back(&sim->threads, &thread->all);
     make_ready(sim, thread);
@@ -157,7 +158,9 @@ void tri_sim_thread_join(tri_world *world, tri_thread *thread)
     while (!is_done(thread)) {
         (void)tri_sim_park(world, &thread->done, 0, TR_FOREVER);
     }
-    thread_free(thread);
+    if (thread->state != TRI_THREAD_BURIED) {
+        thread_free(thread);  // a buried one is freed with the world
+    }
 }
 
 static void kill_thread(tr_sim *sim, tri_thread *thread)
@@ -172,6 +175,52 @@ static void kill_thread(tr_sim *sim, tri_thread *thread)
     } else {
         thread->state = TRI_THREAD_DONE;
         thread_ended(sim, thread);
+    }
+}
+
+static void bury_thread(tr_sim *sim, tri_thread *thread)
+{
+    TRI_CHECK(thread->state != TRI_THREAD_RUNNING);
+    tri_list_remove(&thread->queue);
+    tri_sim_event_cancel(sim, &thread->deadline);
+    thread->word = NULL;
+    thread->timed_out = false;
+    thread->state = TRI_THREAD_BURIED;
+    tri_list_push_back(&sim->buried_threads, &thread->queue);
+    // Relaxed: the world is one thread.
+    atomic_store_explicit(&thread->done, 1, memory_order_relaxed);
+    tri_sim_wake_all(sim, &thread->done);
+}
+
+void tri_sim_bury_threads(tri_sim_node *node)
+{
+    tr_sim *sim = node->sim;
+    tri_link *link = sim->threads.head.next;
+
+    while (link != &sim->threads.head) {
+        tri_thread *thread = tri_container_of(link, tri_thread, all);
+        link = link->next;
+        if (thread->node != node || thread->state == TRI_THREAD_DONE ||
+            thread->state == TRI_THREAD_BURIED) {
+            continue;
+        }
+        if (thread->is_library) {
+            bury_thread(sim, thread);
+        } else {
+            kill_thread(sim, thread);
+        }
+    }
+}
+
+void tri_sim_exhume_threads(tr_sim *sim)
+{
+    tri_link *link;
+
+    while ((link = tri_list_pop_front(&sim->buried_threads)) != NULL) {
+        tri_thread *thread = tri_container_of(link, tri_thread, queue);
+        // Relaxed: the world is one thread.
+        atomic_store_explicit(&thread->done, 0, memory_order_relaxed);
+        make_ready(sim, thread);  // to it, an early wake
     }
 }
 

@@ -506,6 +506,11 @@ static void sim_poller_alarm(tri_poller *poller, tr_nanos due)
     (void)due;
 }
 
+static bool sim_buggify(tri_world *world, double p, const char *site)
+{
+    return tri_sim_buggify(tri_sim_of(world), p, site);
+}
+
 /* ---- the whole ---- */
 
 const tri_world_ops tri_sim_ops = {
@@ -543,6 +548,7 @@ const tri_world_ops tri_sim_ops = {
     .file_unmap = tri_sim_file_unmap,
     .file_remove = tri_sim_file_remove,
     .file_exists = tri_sim_file_exists,
+    .buggify = sim_buggify,
 };
 
 static void node_init(tri_sim_node *node, tr_sim *sim, uint32_t index)
@@ -575,6 +581,7 @@ tr_err tri_sim_world_init(tr_sim *sim)
     tri_list_init(&sim->threads);
     tri_list_init(&sim->ready);
     tri_list_init(&sim->parked);
+    tri_list_init(&sim->buried_threads);
     tri_wheel_init(&sim->wheel, sim->now);
     tri_fiber_pool_init(&sim->fibers, TRI_SIM_STACK, TRI_SIM_THREADS_MAX,
                         &sim->fibers_live, tri_sim_thread_loop, sim);

@@ -17,9 +17,10 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/hash.h"
 
 #define APPLICATION_ID 0x54525053  // "TRPS"
-#define LAYOUT         1
+#define LAYOUT         2
 
 #define NAP_MIN     INT64_C(50000)
 #define NAP_SPREAD  UINT64_C(150000)
@@ -32,14 +33,16 @@ static const char schema[] =
     "INSERT INTO mark VALUES (1, 0);"
     // In order of arrival. bytes is NULL when the state was deleted.
     "CREATE TABLE journal (id INTEGER PRIMARY KEY, key TEXT NOT NULL,"
-    " version INTEGER NOT NULL, bytes BLOB);"
+    " version INTEGER NOT NULL, bytes BLOB, sum INTEGER NOT NULL);"
     "CREATE TABLE state (key TEXT PRIMARY KEY, version INTEGER NOT NULL,"
-    " bytes BLOB NOT NULL) WITHOUT ROWID;"
+    " bytes BLOB NOT NULL, sum INTEGER NOT NULL) WITHOUT ROWID;"
     "CREATE TABLE fence (shard INTEGER PRIMARY KEY, epoch INTEGER NOT NULL);"
     "CREATE TABLE event (key TEXT NOT NULL, number INTEGER NOT NULL,"
-    " bytes BLOB NOT NULL, PRIMARY KEY (key, number)) WITHOUT ROWID;"
+    " bytes BLOB NOT NULL, sum INTEGER NOT NULL,"
+    " PRIMARY KEY (key, number)) WITHOUT ROWID;"
     "CREATE TABLE reminder (key TEXT NOT NULL, name TEXT NOT NULL,"
     " shard INTEGER NOT NULL, due INTEGER NOT NULL, bytes BLOB NOT NULL,"
+    " sum INTEGER NOT NULL,"
     " PRIMARY KEY (key, name)) WITHOUT ROWID;"
     "CREATE INDEX reminder_due ON reminder (shard, due, key, name);";
 
@@ -170,7 +173,11 @@ int tri_sqlite_number(sqlite3_stmt *statement, uint64_t *out)
 
     if (code == SQLITE_ROW &&
         sqlite3_column_type(statement, 0) != SQLITE_NULL) {
-        *out = (uint64_t)sqlite3_column_int64(statement, 0);
+        if (sqlite3_column_int64(statement, 0) < 0) {
+            code = SQLITE_CORRUPT;  // we write none of these
+        } else {
+            *out = (uint64_t)sqlite3_column_int64(statement, 0);
+        }
     }
     int reset = sqlite3_reset(statement);
     if (code != SQLITE_ROW && code != SQLITE_DONE) {
@@ -208,6 +215,21 @@ tri_store_bytes tri_sqlite_column(sqlite3_stmt *statement, int at)
 
     return (tri_store_bytes){bytes,
                              (size_t)sqlite3_column_bytes(statement, at)};
+}
+
+uint64_t tri_sqlite_sum(tri_store_bytes key, uint64_t number,
+                        tri_store_bytes bytes)
+{
+    uint64_t sum = tri_hash_mix(tri_hash_bytes(key.at, key.size) ^ number);
+
+    sum = tri_hash_mix(sum ^ tri_hash_bytes(bytes.at, bytes.size));
+    return sum & TRI_STORE_NUMBER_MAX;
+}
+
+bool tri_sqlite_sum_fits(sqlite3_stmt *statement, int at, uint64_t sum)
+{
+    return sqlite3_column_type(statement, at) == SQLITE_INTEGER &&
+           (uint64_t)sqlite3_column_int64(statement, at) == sum;
 }
 
 /* ---- opening ---- */
@@ -403,15 +425,22 @@ void tri_sqlite_db_close(tri_sqlite_db *db)
 
 static int put_row(tri_journal *journal, sqlite3_stmt *statement)
 {
-    tri_journal_entry *entry = tri_journal_entry_new(
-        tri_sqlite_column(statement, 1), tri_sqlite_column(statement, 3));
+    tri_store_bytes key = tri_sqlite_column(statement, 1);
+    tri_store_bytes bytes = tri_sqlite_column(statement, 3);
+    uint64_t version = (uint64_t)sqlite3_column_int64(statement, 2);
 
+    if (sqlite3_column_int64(statement, 0) <= 0 ||
+        !tri_sqlite_sum_fits(statement, 4,
+                             tri_sqlite_sum(key, version, bytes))) {
+        return SQLITE_CORRUPT;
+    }
+    tri_journal_entry *entry = tri_journal_entry_new(key, bytes);
     if (entry == NULL || tri_journal_promise(journal, 1) != TR_OK) {
         tri_journal_entry_free(entry);
         return SQLITE_NOMEM;
     }
     entry->row = (uint64_t)sqlite3_column_int64(statement, 0);
-    entry->version = (uint64_t)sqlite3_column_int64(statement, 2);
+    entry->version = version;
     tri_journal_put(journal, entry);
     return SQLITE_OK;
 }
@@ -450,6 +479,9 @@ int tri_sqlite_db_sync(tri_sqlite_db *db, tri_journal *journal,
     if (code == SQLITE_ROW) {
         *folded = (uint64_t)sqlite3_column_int64(statement, 0);
         *last = (uint64_t)sqlite3_column_int64(statement, 1);
+        if (*folded > TRI_STORE_NUMBER_MAX || *last > TRI_STORE_NUMBER_MAX) {
+            code = SQLITE_CORRUPT;
+        }
     }
     int reset = sqlite3_reset(statement);
     if (code != SQLITE_ROW) {

@@ -23,26 +23,26 @@
     X(MARKS, "SELECT folded, (SELECT max(id) FROM journal) FROM mark")         \
     X(SET_FOLDED, "UPDATE mark SET folded = ?1")                               \
     X(SETTLE, "UPDATE mark SET folded = folded")                               \
-    X(JOURNAL_ADD, "INSERT INTO journal VALUES (?1, ?2, ?3, ?4)")              \
-    X(JOURNAL_AFTER, "SELECT id, key, version, bytes FROM journal"             \
+    X(JOURNAL_ADD, "INSERT INTO journal VALUES (?1, ?2, ?3, ?4, ?5)")          \
+    X(JOURNAL_AFTER, "SELECT id, key, version, bytes, sum FROM journal"        \
                      " WHERE id > ?1 ORDER BY id")                             \
     X(JOURNAL_FIRST, "SELECT min(id) FROM journal")                            \
     X(JOURNAL_TRIM, "DELETE FROM journal WHERE id <= ?1")                      \
     X(STATE_VERSION, "SELECT version FROM state WHERE key = ?1")               \
-    X(STATE_GET, "SELECT version, bytes FROM state WHERE key = ?1")            \
-    X(STATE_PUT, "INSERT INTO state VALUES (?1, ?2, ?3)"                       \
-                 " ON CONFLICT (key) DO UPDATE SET version = ?2, bytes = ?3")  \
+    X(STATE_GET, "SELECT version, bytes, sum FROM state WHERE key = ?1")       \
+    X(STATE_PUT, "INSERT OR REPLACE INTO state VALUES (?1, ?2, ?3, ?4)")       \
     X(STATE_DELETE, "DELETE FROM state WHERE key = ?1")                        \
     X(FENCE_GET, "SELECT epoch FROM fence WHERE shard = ?1")                   \
     X(FENCE_PUT, "INSERT OR REPLACE INTO fence VALUES (?1, ?2)")               \
     X(EVENT_LAST, "SELECT max(number) FROM event WHERE key = ?1")              \
-    X(EVENT_ADD, "INSERT INTO event VALUES (?1, ?2, ?3)")                      \
-    X(EVENT_READ, "SELECT number, bytes FROM event"                            \
+    X(EVENT_ADD, "INSERT INTO event VALUES (?1, ?2, ?3, ?4)")                  \
+    X(EVENT_READ, "SELECT number, bytes, sum FROM event"                       \
                   " WHERE key = ?1 AND number >= ?2 ORDER BY number LIMIT ?3") \
     X(EVENT_TRIM, "DELETE FROM event WHERE key = ?1 AND number <= ?2")         \
-    X(REMIND, "INSERT OR REPLACE INTO reminder VALUES (?1, ?2, ?3, ?4, ?5)")   \
+    X(REMIND, "INSERT OR REPLACE INTO reminder"                                \
+              " VALUES (?1, ?2, ?3, ?4, ?5, ?6)")                              \
     X(FORGET, "DELETE FROM reminder WHERE key = ?1 AND name = ?2")             \
-    X(REMINDERS, "SELECT due, key, name, bytes FROM reminder"                  \
+    X(REMINDERS, "SELECT due, key, name, bytes, sum FROM reminder"             \
                  " WHERE shard = ?1 AND due <= ?2"                             \
                  " AND (due, key, name) > (?3, ?4, ?5)"                        \
                  " ORDER BY due, key, name LIMIT ?6")
@@ -102,6 +102,16 @@ void tri_sqlite_bind_text(sqlite3_stmt *statement, int at,
                           tri_store_bytes text);
 void tri_sqlite_bind_bytes(sqlite3_stmt *statement, int at, const void *bytes,
                            size_t size);
+
+/*
+ * What makes a row's value its own: of the key, the number beside it and the
+ * bytes. SQLite sums its log, but not the pages of a database, where a bit
+ * that flipped would be a state that nobody saved. Fits tri_sqlite_bind.
+ */
+uint64_t tri_sqlite_sum(tri_store_bytes key, uint64_t number,
+                        tri_store_bytes bytes);
+/* Whether column `at` is that sum. */
+bool tri_sqlite_sum_fits(sqlite3_stmt *statement, int at, uint64_t sum);
 
 /* A text or bytes; borrowed until the statement is stepped or reset. */
 tri_store_bytes tri_sqlite_column(sqlite3_stmt *statement, int at);

@@ -95,7 +95,9 @@ static int put(tri_sqlite_store *store, const tri_journal_entry *entry,
     tri_sqlite_bind_text(statement, 1, key);
     if (version > 0) {
         tri_sqlite_bind(statement, 2, version);
-        tri_sqlite_bind_bytes(statement, 3, store->writer.fold.room, size);
+        tri_store_bytes bytes = {store->writer.fold.room, size};
+        tri_sqlite_bind_bytes(statement, 3, bytes.at, bytes.size);
+        tri_sqlite_bind(statement, 4, tri_sqlite_sum(key, version, bytes));
     }
     int code = tri_sqlite_step(statement);
     return code == SQLITE_DONE ? SQLITE_OK : code;
@@ -232,10 +234,17 @@ static bool start(tri_sqlite_store *store)
     return fold->entries != NULL;
 }
 
+void tri_sqlite_fold_postpone(tri_sqlite_store *store)
+{
+    tri_world *world = store->file.world;
+
+    tri_sqlite_fold_cancel(store);
+    store->writer.fold.not_before = world->ops->mono(world) + FAILED_SPAN;
+}
+
 void tri_sqlite_fold_step(tri_sqlite_store *store, uint32_t rows)
 {
     tri_sqlite_fold *fold = &store->writer.fold;
-    tri_world *world = store->file.world;
     bool done = false;
 
     if (fold->entries == NULL && !fold->trimming &&
@@ -249,6 +258,5 @@ void tri_sqlite_fold_step(tri_sqlite_store *store, uint32_t rows)
         return;
     }
     tri_sqlite_write_cancel(store);
-    tri_sqlite_fold_cancel(store);
-    fold->not_before = world->ops->mono(world) + FAILED_SPAN;
+    tri_sqlite_fold_postpone(store);
 }

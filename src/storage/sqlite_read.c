@@ -42,8 +42,12 @@ static int load(tri_sqlite_store *store, tri_store_op *op, uint64_t folded)
     int code = sqlite3_step(statement);
     if (code == SQLITE_ROW) {
         tri_store_bytes bytes = tri_sqlite_column(statement, 1);
-        (void)tri_store_give(op, bytes.at, bytes.size,
-                             (uint64_t)sqlite3_column_int64(statement, 0));
+        uint64_t version = (uint64_t)sqlite3_column_int64(statement, 0);
+        if (!tri_sqlite_sum_fits(statement, 2,
+                                 tri_sqlite_sum(op->key, version, bytes))) {
+            return end_of(statement, SQLITE_CORRUPT);
+        }
+        (void)tri_store_give(op, bytes.at, bytes.size, version);
     }
     return end_of(statement, code);
 }
@@ -86,6 +90,10 @@ static int read_events(tri_sqlite_store *store, tri_store_op *op)
             .number = (uint64_t)sqlite3_column_int64(statement, 0),
             .bytes = tri_sqlite_column(statement, 1),
         };
+        if (!tri_sqlite_sum_fits(
+                statement, 2, tri_sqlite_sum(op->key, row.number, row.bytes))) {
+            return end_of(statement, SQLITE_CORRUPT);
+        }
         if (!add(op, &row, &left)) {
             break;
         }
@@ -119,6 +127,10 @@ static int list_reminders(tri_sqlite_store *store, tri_store_op *op)
             .name = tri_sqlite_column(statement, 2),
             .bytes = tri_sqlite_column(statement, 3),
         };
+        if (!tri_sqlite_sum_fits(
+                statement, 4, tri_sqlite_sum(row.key, row.number, row.bytes))) {
+            return end_of(statement, SQLITE_CORRUPT);
+        }
         if (!add(op, &row, &left)) {
             break;
         }

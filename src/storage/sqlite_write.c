@@ -225,11 +225,14 @@ static int add_row(tri_sqlite_writer *writer, const tri_store_op *op,
     tri_sqlite_bind(statement, 1, writer->last);
     tri_sqlite_bind_text(statement, 2, op->key);
     tri_sqlite_bind(statement, 3, version);
+    tri_store_bytes bytes = {NULL, 0};
     if (version == 0) {
         (void)sqlite3_bind_null(statement, 4);
     } else {
-        tri_sqlite_bind_bytes(statement, 4, op->bytes.at, op->bytes.size);
+        bytes = op->bytes;
+        tri_sqlite_bind_bytes(statement, 4, bytes.at, bytes.size);
     }
+    tri_sqlite_bind(statement, 5, tri_sqlite_sum(op->key, version, bytes));
     return tri_sqlite_step(statement);
 }
 
@@ -310,6 +313,8 @@ static int append(tri_sqlite_writer *writer, tri_store_op *op)
         tri_sqlite_bind(statement, 2, ++last);
         tri_sqlite_bind_bytes(statement, 3, op->events[i].at,
                               op->events[i].size);
+        tri_sqlite_bind(statement, 4,
+                        tri_sqlite_sum(op->key, last, op->events[i]));
         code = tri_sqlite_step(statement);
     }
     op->version = last;
@@ -351,6 +356,8 @@ static int remind(tri_sqlite_writer *writer, tri_store_op *op)
     tri_sqlite_bind(statement, 3, op->shard);
     tri_sqlite_bind(statement, 4, op->number);
     tri_sqlite_bind_bytes(statement, 5, op->bytes.at, op->bytes.size);
+    tri_sqlite_bind(statement, 6,
+                    tri_sqlite_sum(op->key, op->number, op->bytes));
     op->found = true;
     return tri_sqlite_step(statement);
 }
@@ -580,10 +587,14 @@ static bool write_round(tri_sqlite_store *store)
     }
     // A wait that ended with nothing was long enough to call it idle.
     bool is_idle = count == 0 && wait != TR_FOREVER;
-    if ((is_idle || tri_sqlite_fold_is_due(store, false)) &&
-        ensure_open(store, &why) == TR_OK) {
+    if (!is_idle && !tri_sqlite_fold_is_due(store, false)) {
+        return true;
+    }
+    if (ensure_open(store, &why) == TR_OK) {
         tri_sqlite_fold_step(store,
                              (uint32_t)TRI_MAX(store->limits.slice, count * 2));
+    } else {
+        tri_sqlite_fold_postpone(store);
     }
     return true;
 }

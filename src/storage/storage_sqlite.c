@@ -10,6 +10,7 @@
 
 #include "base/check.h"
 #include "base/options.h"
+#include "troupe/system.h"
 
 #if defined(TRI_TORTURE)
 #define BATCH            3
@@ -88,12 +89,31 @@ static void sqlite_close(tr_storage *storage)
     dismantle(store_of(storage));
 }
 
-static tri_sqlite_limits limits_of(const tri_sqlite_limits *given)
+/* Small ones, to reach in a short run what takes a large file otherwise. */
+static void shrink_limits(tri_world *world, tri_sqlite_limits *limits)
+{
+    if (TRI_BUGGIFY(world, 0.5)) {
+        limits->batch = 2;
+    }
+    if (TRI_BUGGIFY(world, 0.5)) {
+        limits->fold_rows = 5;
+        limits->slice = 2;
+    }
+    if (TRI_BUGGIFY(world, 0.5)) {
+        limits->checkpoint_pages = 4;
+        limits->log_pages = 16;
+    }
+}
+
+static tri_sqlite_limits limits_of(tri_world *world,
+                                   const tri_sqlite_limits *given)
 {
     tri_sqlite_limits limits = {0};
 
     if (given != NULL) {
         limits = *given;
+    } else {
+        shrink_limits(world, &limits);
     }
 #define DEFAULT(field, value)                                                  \
     if (limits.field == 0) {                                                   \
@@ -126,7 +146,7 @@ static tri_sqlite_store *store_new(tri_world *world, const char *path,
         return NULL;
     }
     tri_storage_init(&store->base, &ops);
-    store->limits = limits_of(limits);
+    store->limits = limits_of(world, limits);
     store->file.world = world;
     store->file.busy_limit = store->limits.busy;
     store->writer.checkpoint_at = store->limits.checkpoint_pages;
@@ -211,6 +231,23 @@ tr_err tri_storage_sqlite_open(tr_storage **out, tri_world *world,
     return TR_OK;
 }
 
+static void close_with_system(void *arg)
+{
+    tr_storage_close(arg);
+}
+
+/* Hands the store over to the system that shall close it. */
+static tr_err give_to_system(tr_storage **out, tr_system *sys)
+{
+    tr_err err = tr_system_on_closed(sys, close_with_system, *out);
+
+    if (err != TR_OK) {
+        tr_storage_close(*out);
+        *out = NULL;
+    }
+    return err;
+}
+
 tr_err tr_storage_sqlite(tr_storage **out, const char *file)
 {
     return tr_storage_sqlite_with(out, file, NULL);
@@ -229,9 +266,15 @@ tr_err tr_storage_sqlite_with(tr_storage **out, const char *file,
                           options)) {
         return TR_EINVAL;
     }
+    if (own.system != NULL && own.world == NULL) {
+        own.world = tr_system_world(own.system);
+    }
     tri_world *world = own.world == NULL ? tri_world_posix()
                                          : (tri_world *)(uintptr_t)own.world;
     tr_err err = tri_storage_sqlite_open(out, world, file, NULL, &why);
+    if (err == TR_OK && own.system != NULL) {
+        err = give_to_system(out, own.system);
+    }
     if (own.text_size > 0) {
         (void)snprintf(own.text, own.text_size, "%s%s%s",
                        err == TR_OK ? "" : file, err == TR_OK ? "" : ": ",

@@ -100,5 +100,7 @@ bool tri_sqlite_fold_is_due(tri_sqlite_store *store, bool idle);
 void tri_sqlite_fold_step(tri_sqlite_store *store, uint32_t rows);
 /* Gives up what is under way; the journal still has it all. */
 void tri_sqlite_fold_cancel(tri_sqlite_store *store);
+/* The file cannot be used now: not again before a while has passed. */
+void tri_sqlite_fold_postpone(tri_sqlite_store *store);
 
 #endif

@@ -755,6 +755,26 @@ static int vfs_last_error(sqlite3_vfs *base, int size, char *out)
     return 0;  // the reason went to SQLite's log when it was known
 }
 
+/*
+ * SQLite has one generator for the process and seeds it from its default VFS.
+ * In a world that is decided by a seed, that must decide this, too: ours is
+ * the default while the generator begins anew. Such a world is one thread.
+ */
+static void seed_from_world(tri_sqlite_vfs *vfs)
+{
+    sqlite3_vfs *old = sqlite3_vfs_find(NULL);
+    char first;
+
+    if (sqlite3_vfs_register(&vfs->base, 1) != SQLITE_OK) {
+        return;
+    }
+    sqlite3_randomness(0, NULL);
+    sqlite3_randomness(sizeof(first), &first);
+    if (old != NULL) {
+        (void)sqlite3_vfs_register(old, 1);
+    }
+}
+
 tr_err tri_sqlite_vfs_open(tri_sqlite_vfs **out, tri_world *world)
 {
     TRI_CHECK(out != NULL);
@@ -791,6 +811,9 @@ tr_err tri_sqlite_vfs_open(tri_sqlite_vfs **out, tri_world *world)
     if (code != SQLITE_OK) {
         free(vfs);
         return code == SQLITE_NOMEM ? TR_ENOMEM : TR_ESTORAGE;
+    }
+    if (!world->ops->has_threads) {
+        seed_from_world(vfs);
     }
     *out = vfs;
     return TR_OK;

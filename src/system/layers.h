@@ -57,6 +57,13 @@ typedef struct tri_alarm {
     _Atomic(tr_nanos) after;  // the next may come then
 } tri_alarm;
 
+/* What is called when the system is gone. */
+typedef struct tri_at_closed {
+    struct tri_at_closed *next;
+    void (*fn)(void *arg);
+    void *arg;
+} tri_at_closed;
+
 typedef struct tri_layers {
     tri_lock dead_lock;
     tri_dead_record dead[TRI_DEAD_RING];
@@ -83,6 +90,7 @@ typedef struct tri_layers {
     tri_member *hooks;               // actors that called tr_on_terminate
     _Atomic(uint32_t) hooks_left;
     _Atomic(uint32_t) hook_count;    // length of hooks
+    tri_at_closed *closers;             // the newest first; under hooks_lock
 
     _Atomic(uint64_t) unhandled, escalations, overloads, events_lost;
     _Atomic(uint32_t) forced;

@@ -170,9 +170,20 @@ static tr_err spawn_guardians(tr_system *sys)
                : TR_ENOMEM;
 }
 
+static void run_closers(tri_at_closed *closer)
+{
+    while (closer != NULL) {
+        tri_at_closed *next = closer->next;
+        closer->fn(closer->arg);
+        free(closer);
+        closer = next;
+    }
+}
+
 void tri_system_free(tr_system *sys)
 {
     tri_layers *layers = sys->layers;
+    tri_at_closed *closers = layers != NULL ? layers->closers : NULL;
     if (!sys->world->ops->has_threads && sys->driven.system != NULL) {
         sys->world->ops->detach(sys->world, &sys->driven);
     }
@@ -205,6 +216,7 @@ void tri_system_free(tr_system *sys)
     free(sys->ns);
     sys->magic = 0;
     free(sys);
+    run_closers(closers);
 }
 
 tr_err (tr_system_open)(tr_system **out, const tr_system_options *options)
@@ -469,6 +481,29 @@ tr_err tr_system_close_report(tr_system *sys, tr_nanos timeout,
 tr_err tr_system_close(tr_system *sys, tr_nanos timeout)
 {
     return tr_system_close_report(sys, timeout, NULL);
+}
+
+tr_err tr_system_on_closed(tr_system *sys, void (*fn)(void *arg), void *arg)
+{
+    TRI_CHECK(sys->magic == TRI_SYSTEM_MAGIC);
+    TRI_CHECK(fn != NULL);
+    tri_layers *layers = tri_layers_of(sys);
+    tri_at_closed *closer = malloc(sizeof(*closer));
+    if (closer == NULL) {
+        return TR_ENOMEM;
+    }
+    *closer = (tri_at_closed){.fn = fn, .arg = arg};
+    tri_lock_take(&layers->hooks_lock);
+    closer->next = layers->closers;
+    layers->closers = closer;
+    tri_lock_drop(&layers->hooks_lock);
+    return TR_OK;
+}
+
+const void *tr_system_world(const tr_system *sys)
+{
+    TRI_CHECK(sys->magic == TRI_SYSTEM_MAGIC);
+    return sys->world;
 }
 
 tr_err tr_system_run(tr_system *sys)

@@ -365,6 +365,76 @@ static void test_a_synced_removal_is_final(void **state)
     }
 }
 
+/* As a file system does: the folder is one thing. */
+static void test_ST16_a_sync_of_a_new_file_is_one_of_its_folder(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 0; seed < 50; seed++) {
+        tr_sim *sim = sim_of(seed);
+        tri_world *world = world_of(sim);
+        bool there;
+        tri_file *file = open_file(world, "f/a", NEW);
+
+        assert_int_equal(tri_sim_file_sync(file), TR_OK);
+        tri_sim_file_close(file);
+        assert_int_equal(world->ops->file_remove(world, "f/a", false), TR_OK);
+        file = open_file(world, "f/b", NEW);
+        assert_int_equal(tri_sim_file_sync(file), TR_OK);
+        tri_sim_disk_crash(sim, 0);
+        tri_sim_file_close(file);
+        assert_int_equal(world->ops->file_exists(world, "f/a", &there), TR_OK);
+        assert_false(there);
+        assert_int_equal(world->ops->file_exists(world, "f/b", &there), TR_OK);
+        assert_true(there);
+        tr_sim_free(sim);
+    }
+}
+
+/* A process that died with a map must not write into the next one's. */
+static void test_ST16_the_dead_keep_their_maps(void **state)
+{
+    (void)state;
+    tr_sim *sim = sim_of(3);
+    tri_world *world = world_of(sim);
+    tri_file *dead = open_file(world, "a", NEW);
+    void *before, *after;
+
+    fill(dead, 'x', 0);
+    assert_int_equal(tri_sim_file_sync(dead), TR_OK);
+    assert_int_equal(tri_sim_file_map(dead, 0, BLOCK, &before), TR_OK);
+    tri_sim_disk_crash(sim, 0);
+    memset(before, 'd', BLOCK);
+    tri_file *next = open_file(world, "a", READ_WRITE);
+    assert_int_equal(tri_sim_file_map(next, 0, BLOCK, &after), TR_OK);
+    assert_ptr_not_equal(before, after);
+    assert_int_equal(*(char *)after, 'x');
+    assert_int_equal(tri_sim_file_sync(dead), TR_EIO);
+    tri_sim_disk_crash(sim, 0);  // once more, with both open
+    assert_int_equal(*(char *)before, 'd');
+    tri_sim_file_close(dead);
+    tri_sim_file_close(next);
+    next = open_file(world, "a", READ_WRITE);
+    tri_sim_file_close(next);
+    tr_sim_free(sim);
+}
+
+static void test_ST16_an_unplugged_disk_does_nothing(void **state)
+{
+    (void)state;
+    tr_sim *sim = sim_of(3);
+    tri_world *world = world_of(sim);
+    tri_file *file = open_file(world, "a", NEW), *other;
+    bool there;
+
+    tri_sim_disk_unplug(sim);
+    assert_int_equal(tri_sim_file_write(file, "x", 1, 0), TR_EIO);
+    assert_int_equal(tri_sim_file_sync(file), TR_EIO);
+    assert_int_equal(world->ops->file_open(world, &other, "b", NEW), TR_EIO);
+    assert_int_equal(world->ops->file_exists(world, "a", &there), TR_EIO);
+    tri_sim_file_close(file);
+    tr_sim_free(sim);
+}
+
 static void test_a_crash_replays(void **state)
 {
     (void)state;
@@ -607,6 +677,10 @@ int main(void)
         cmocka_unit_test(test_an_unsynced_name_may_be_lost),
         cmocka_unit_test(test_a_synced_removal_is_final),
         cmocka_unit_test(test_a_crash_replays),
+        cmocka_unit_test(
+            test_ST16_a_sync_of_a_new_file_is_one_of_its_folder),
+        cmocka_unit_test(test_ST16_the_dead_keep_their_maps),
+        cmocka_unit_test(test_ST16_an_unplugged_disk_does_nothing),
         cmocka_unit_test(test_files_left_open_are_freed),
         cmocka_unit_test(test_errors),
         cmocka_unit_test(test_torn_writes),

@@ -409,6 +409,43 @@ static void test_a_killed_thread_is_gone(void **state)
     tr_sim_free(sim);
 }
 
+static void wait_then_count(void *arg)
+{
+    talk *it = arg;
+    _Atomic(uint32_t) word = 0;
+
+    (void)it->world->ops->park(it->world, &word, 0, TR_FOREVER);
+    it->turns += 100;
+}
+
+/* A store's thread frees what it holds, and does so after the run only. */
+static void test_ST16_a_thread_of_the_library_is_let_go_on(void **state)
+{
+    (void)state;
+    tr_sim *sim = sim_of(3);
+    talk it = {.world = world_of(sim)};
+    const tri_world_ops *ops = it.world->ops;
+    tri_thread *own, *users;
+
+    assert_int_equal(ops->thread_start(it.world, &own, "tr-store-write",
+                                       wait_then_count, &it),
+                     TR_OK);
+    assert_int_equal(ops->thread_start(it.world, &users, "outside",
+                                       wait_then_count, &it),
+                     TR_OK);
+    tr_sim_advance(sim, TR_SECONDS(1));
+    tri_sim_bury_threads(tri_sim_node_of(it.world));
+    ops->thread_join(it.world, users);
+    ops->thread_join(it.world, own);  // to others it has ended
+    tr_sim_advance(sim, TR_SECONDS(1));
+    assert_int_equal(it.turns, 0);
+    tri_sim_exhume_threads(sim);
+    tr_sim_advance(sim, TR_SECONDS(1));
+    assert_int_equal(it.turns, 100);
+    assert_int_equal(sim->thread_count, 0);
+    tr_sim_free(sim);
+}
+
 static void test_free_ends_threads_that_wait(void **state)
 {
     (void)state;
@@ -685,6 +722,7 @@ int main(void)
         cmocka_unit_test(test_a_thread_joins_another),
         cmocka_unit_test(test_a_killed_thread_is_gone),
         cmocka_unit_test(test_free_ends_threads_that_wait),
+        cmocka_unit_test(test_ST16_a_thread_of_the_library_is_let_go_on),
         cmocka_unit_test(test_there_is_a_limit_of_threads),
         cmocka_unit_test(test_a_paused_node_stands_still),
         cmocka_unit_test(test_wakes_come_early_when_wanted),

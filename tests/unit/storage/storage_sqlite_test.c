@@ -124,8 +124,8 @@ static void assert_refused(const folder *it, const char *expected)
 static void test_a_newer_file_is_refused(void **state)
 {
     tr_storage_close(open_store(*state));
-    (void)sql_number(*state, "PRAGMA user_version=2");
-    assert_refused(*state, "layout 2 and this Troupe knows 1; use the Troupe "
+    (void)sql_number(*state, "PRAGMA user_version=3");
+    assert_refused(*state, "layout 3 and this Troupe knows 2; use the Troupe "
                            "that wrote it, or a newer one");
 }
 
@@ -276,6 +276,31 @@ static void test_an_idle_store_folds_everything(void **state)
     assert_stored(store, "a::b/0", "none");
     assert_stored(store, "a::b/1", "2:1 in 1");
     tr_storage_close(store);
+}
+
+/* SQLite sums its log only: a flipped bit in a page is for us to find. */
+static void test_ST16_a_damaged_row_is_an_error(void **state)
+{
+    static const tri_sqlite_limits idle = {.idle = 1};
+    tr_storage *store = open_limited(*state, &idle);
+
+    save_rounds(store, 0, 2);
+    while (sql_number(*state, "SELECT count(*) FROM journal") > 1) {
+    }
+    tr_storage_close(store);
+    (void)sql_number(*state, "UPDATE state SET bytes = '1 in 2'"
+                             " WHERE key = 'a::b/1'");
+    (void)sql_number(*state, "UPDATE state SET version = 7"
+                             " WHERE key = 'a::b/2'");
+    store = open_store(*state);
+    assert_stored(store, "a::b/1", "TR_ESTORAGE");
+    assert_stored(store, "a::b/2", "TR_ESTORAGE");
+    assert_stored(store, "a::b/3", "2:3 in 1");
+    tr_storage_close(store);
+    // Of the journal it is found at once.
+    (void)sql_number(*state, "UPDATE journal SET bytes = 'x'");
+    (void)sql_number(*state, "UPDATE mark SET folded = 0");
+    assert_refused(*state, "the file is damaged");
 }
 
 /* ---- several stores on one file ---- */
@@ -691,6 +716,7 @@ int main(void)
         IN_FOLDER(test_options_without_a_size_are_refused),
         IN_FOLDER(test_the_journal_is_bounded_and_folded),
         IN_FOLDER(test_an_idle_store_folds_everything),
+        IN_FOLDER(test_ST16_a_damaged_row_is_an_error),
         IN_FOLDER(test_two_stores_see_each_other),
         IN_FOLDER(test_processes_open_a_new_file_at_once),
         IN_FOLDER(test_processes_share_a_file),

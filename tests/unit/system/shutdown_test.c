@@ -415,6 +415,26 @@ static void test_SH6_SH14_EV5_callbacks_hear_of_the_end(void **state)
     closed_everywhere(with_listeners, heard_all);
 }
 
+static void note_closed(void *arg)
+{
+    *(int *)arg = tick();
+}
+
+static void test_SH8_what_belongs_to_the_system_ends_after_it(void **state)
+{
+    (void)state;
+    int first = 0, second = 0;
+    tr_system *sys;
+
+    assert_int_equal(tr_system_open(&sys), TR_OK);
+    assert_non_null(tr_system_world(sys));
+    assert_int_equal(tr_system_on_closed(sys, note_closed, &first), TR_OK);
+    assert_int_equal(tr_system_on_closed(sys, note_closed, &second), TR_OK);
+    assert_int_equal(tr_system_close(sys, 0), TR_OK);
+    assert_true(second > 0);
+    assert_int_equal(first, second + 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -430,6 +450,7 @@ int main(void)
         cmocka_unit_test(
             test_SP23_rule_24_no_child_is_born_after_pre_stop),
         cmocka_unit_test(test_SH6_SH14_EV5_callbacks_hear_of_the_end),
+        cmocka_unit_test(test_SH8_what_belongs_to_the_system_ends_after_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
