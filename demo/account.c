@@ -148,11 +148,18 @@ static tr_err account_started(tr_ctx *ctx, Account *self)
     return on_send_again(ctx, self, NULL);
 }
 
-/* One of so many, at the worst moment: money is taken, nobody knows of it. */
-static void fail_sometimes(tr_ctx *ctx, uint64_t id)
+/*
+ * The worst moment: money is taken, and nobody knows of it. One in so many
+ * fails here; a simulated one does so more often, or dawdles for long enough
+ * that its node may be killed.
+ */
+static tr_err worst_moment(tr_ctx *ctx, uint64_t id)
 {
     uint64_t mixed = id * UINT64_C(0x9e3779b97f4a7c15) >> 32;
-    TR_ASSERT(ctx, mixed % FAILS_ONE_IN != 0);
+    bool fails = mixed % FAILS_ONE_IN == 0;
+    fails |= TR_BUGGIFY(ctx, 0.005);
+    TR_ASSERT(ctx, !fails);
+    return TR_BUGGIFY(ctx, 0.02) ? tr_sleep(ctx, TR_MS(300)) : TR_OK;
 }
 
 static tr_err on_transfer(tr_ctx *ctx, Account *self, const Transfer *m)
@@ -175,7 +182,7 @@ static tr_err on_transfer(tr_ctx *ctx, Account *self, const Transfer *m)
     next.paid_out += m->cents;
     next.sent++;
     TR_TRY(tr_persist(ctx, self, &next));  // step 1
-    fail_sometimes(ctx, owed.id);
+    TR_TRY(worst_moment(ctx, owed.id));
     ask_for_credit(ctx, &owed, false);  // step 2
     return tr_reply(ctx, m, .id = owed.id);
 }
@@ -241,6 +248,7 @@ static tr_err on_credit(tr_ctx *ctx, Account *self, const Credit *m)
     next.paid_in += m->cents;
     next.received++;
     TR_TRY(tr_persist(ctx, self, &next));
+    TR_TRY(worst_moment(ctx, m->id + 1));
     return tr_reply(ctx, m, .id = m->id);
 }
 
