@@ -47,6 +47,8 @@ if(TARGET troupe_static AND NOT CMAKE_CROSSCOMPILING)
     file(GLOB found CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/demo/*.c")
     if(found)
         troupe_program(bank demo ${found})
+        target_compile_definitions(bank PRIVATE
+            BANK_POSTGRES=$<TARGET_EXISTS:troupe_postgres_static>)
     endif()
 
     file(GLOB found CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/bench/*.c")

@@ -112,7 +112,9 @@ static bool listen_until(Run *run, tr_nanos until, const bool *flag)
         if (poll(&readable, 1, 20) > 0 && !read_records(run)) {
             return false;
         }
-        show_line_if_due(run);
+        if (flag == NULL) {
+            show_line_if_due(run);
+        }
     }
     return true;
 }

@@ -1,5 +1,7 @@
 /*
  * store.c - the folder of a run, and the store in it.
+ *
+ * BANK_POSTGRES comes from the build: 1 if there is a component for it.
  */
 #define _GNU_SOURCE  // nftw
 #include "store.h"
@@ -16,6 +18,11 @@ bool store_prepare(Store *store, bool postgres)
 {
     const char *parent = getenv("TMPDIR");
     *store = (Store){.postgres = postgres};
+    if (postgres && !BANK_POSTGRES) {
+        fprintf(stderr, "bank: built without PostgreSQL; install libpq-dev "
+                        "and build again\n");
+        return false;
+    }
     snprintf(store->folder, sizeof(store->folder), "%s/troupe-bank-XXXXXX",
              parent != NULL && *parent != '\0' ? parent : "/tmp");
     if (mkdtemp(store->folder) == NULL) {
@@ -56,7 +63,10 @@ void store_clean_up(Store *store, bool keep)
 tr_err store_open(const Store *store, tr_storage **out, char *text,
                   size_t text_size)
 {
-    return tr_storage_sqlite_with(
-        out, store->place,
-        TR_OPTIONS(tr_storage_options, .text = text, .text_size = text_size));
+    const tr_storage_options *options =
+        TR_OPTIONS(tr_storage_options, .text = text, .text_size = text_size);
+    if (BANK_POSTGRES && store->postgres) {
+        return tr_storage_postgres_with(out, store->place, options);
+    }
+    return tr_storage_sqlite_with(out, store->place, options);
 }

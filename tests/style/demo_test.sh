@@ -8,6 +8,7 @@ bank="$TR_BUILD_DIR/demo/bank"
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 mkdir "$dir/tmp"
+chmod 755 "$dir" "$dir/tmp"  # a server that may not be root gets there, too
 export TMPDIR="$dir/tmp"
 unset SECONDS KEEP SIM SEED STORE BRANCHES TELLERS VERBOSE || :
 
@@ -22,6 +23,15 @@ must_say "$dir/real" 'yes  no acknowledged transfer is lost'
 must_say "$dir/real" 'yes  2 times killed by SIGKILL, 2 times back'
 must_say "$dir/real" 'The bank has kept every promise'
 [ -z "$(ls "$TMPDIR")" ] || { echo 'left behind:'; ls "$TMPDIR"; exit 1; }
+
+# The same on PostgreSQL, where its programs are.
+if ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1; then
+    STORE=postgres ACCOUNTS=200 "$bank" 4 >"$dir/pg" 2>&1 ||
+        { cat "$dir/pg"; exit 1; }
+    must_say "$dir/pg" 'A bank on PostgreSQL'
+    must_say "$dir/pg" 'yes  2 times killed by SIGKILL, 2 times back'
+    [ -z "$(ls "$TMPDIR")" ] || { echo 'left behind:'; ls "$TMPDIR"; exit 1; }
+fi
 
 # Until Ctrl-C.
 KEEP=1 ACCOUNTS=100 "$bank" >"$dir/keep" &
