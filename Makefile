@@ -6,6 +6,7 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 SEEDS ?= 1000
 SCALE ?= 1
+KILLS ?= 1000
 JOBS ?= $(shell nproc)
 FUZZ_SECONDS ?= 60
 V ?=
@@ -30,7 +31,7 @@ TEST = $(Q)ctest --test-dir build/$(1) -j 2 --output-on-failure \
 	--no-tests=ignore $(2)
 
 .PHONY: all help deps-% run demo test check style bench bench-peers sim fuzz \
-	coverage install uninstall format lint requirements clean
+	crash coverage install uninstall format lint requirements clean
 
 all: build/release/build.ninja
 	$(call BUILD,release)
@@ -41,6 +42,7 @@ help:
 	@echo 'make check        compilers, sanitizers, torture: all tests'
 	@echo 'make style        headers, layers, symbols'
 	@echo 'make sim          simulated scenarios, SEEDS=$(SEEDS)'
+	@echo 'make crash        a saving process is killed, KILLS=$(KILLS) times'
 	@echo 'make fuzz         every fuzzer for FUZZ_SECONDS=$(FUZZ_SECONDS)'
 	@echo 'make bench        every workload of troupe-bench, SCALE=$(SCALE)'
 	@echo 'make bench-peers  the comparison with other actor systems'
@@ -99,6 +101,10 @@ sim: deps-test build/release/build.ninja
 	$(Q)tools/sim_explore.py --seeds $(SEEDS) --jobs $(JOBS) \
 		--state build/sim-state.json --keep tests/sim/seeds.txt \
 		build/release/tests/sim/sim_*
+
+crash: deps-test build/release/build.ninja
+	$(call BUILD,release,--target crash_sqlite)
+	$(Q)build/release/tests/crash/crash_sqlite $(KILLS)
 
 fuzz: deps-test build/fuzz/build.ninja
 	$(call BUILD,fuzz)

@@ -4,6 +4,7 @@
 #   tests/api/<name>_test.c            api.<name>            shared library
 #   tests/sim/<name>_sim.c             sim.<name>            simulated world
 #   tests/stress/<name>_stress.c       stress.<name>         real threads
+#   tests/crash/<name>_crash.c         crash.<name>          SIGKILL
 #   tests/fuzz/<name>_fuzz.c           fuzz.<name>           its corpus again
 #   tests/{api,style,model,install}/**/*.sh                  scripts
 #
@@ -97,6 +98,12 @@ foreach(source ${found})
     set(name stress.${CMAKE_MATCH_1})
     troupe_test(${name} stress 600 ${source})
     set_tests_properties(${name} PROPERTIES PROCESSORS 2)
+endforeach()
+
+file(GLOB found CONFIGURE_DEPENDS "${tests}/crash/*_crash.c")
+foreach(source ${found})
+    string(REGEX MATCH "([^/]+)_crash\\.c$" match "${source}")
+    troupe_test(crash.${CMAKE_MATCH_1} crash 300 ${source})
 endforeach()
 
 file(GLOB found CONFIGURE_DEPENDS "${tests}/api/*_test.c")

@@ -193,8 +193,10 @@ bool tri_pg_next(tri_pg_db *db, PGresult **out, tri_pg_fault *why)
             why_lost(db, "the server does not answer", why);
             return false;
         }
-        // What came before the end is still to be had.
+        // What came before the end is still to be had. It writes as well, and
+        // does not say how far it came.
         db->ended = PQconsumeInput(db->conn) == 0;
+        db->all_sent = db->all_sent || db->ended;
     }
     *out = PQgetResult(db->conn);  // does not wait: see above
     if (*out == NULL) {

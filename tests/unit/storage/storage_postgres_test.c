@@ -404,8 +404,10 @@ static void load_version(saver *it, uint64_t lowest, uint64_t highest)
         uint64_t version = load.op.version;
         if (err == TR_OK) {
             it->bad += version < lowest || version > highest;
-            it->bad +=
-                load.op.found && strtoull(load.op.out, NULL, 10) != version;
+            char text[32];
+            snprintf(text, sizeof(text), "%.*s", (int)load.op.out_size,
+                     load.op.found ? (const char *)load.op.out : "");
+            it->bad += strtoull(text, NULL, 10) != version;
             it->acked = version;
         }
         tri_store_op_fini(&load.op);

@@ -4,7 +4,6 @@
  * and loses nothing it has acknowledged, whatever fails.
  */
 #include <setjmp.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -562,145 +561,6 @@ static void test_any_sync_may_fail(void **state)
     fail_every(*state, FAIL_SYNC);
 }
 
-/* ---- SIGKILL ---- */
-
-#define KILLS      20
-#define KILL_KEYS  16
-#define ACKS_SPAN  300
-#define STATE_SIZE 64
-
-/* What the child tells its parent: this version was acknowledged. */
-typedef struct ack {
-    uint32_t key;
-    uint64_t version;
-} ack;
-
-typedef struct saver {
-    tri_store_op op;
-    tr_storage *store;
-    int pipe;
-    uint32_t index;
-    char key[32];
-    char text[STATE_SIZE];
-} saver;
-
-static void fill_state(char out[STATE_SIZE], uint32_t key, uint64_t version)
-{
-    memset(out, 'a' + (int)(version % 26), STATE_SIZE);
-    (void)snprintf(out, STATE_SIZE, "%u:%llu", key,
-                   (unsigned long long)version);
-}
-
-/* Each answer is the next save: the child runs until it is killed. */
-static void save_on(tri_store_op *op)
-{
-    saver *it = op->user;
-    ack said = {it->index, op->version};
-
-    if (op->err != TR_OK ||
-        write(it->pipe, &said, sizeof(said)) != (ssize_t)sizeof(said)) {
-        _exit(3);
-    }
-    op->number = op->version;
-    fill_state(it->text, it->index, op->version + 1);
-    tri_storage_submit(it->store, op);
-}
-
-static void run_child(const folder *it, const uint64_t versions[], int out)
-{
-    tri_sqlite_fault why;
-    tr_storage *store;
-    static saver savers[KILL_KEYS];
-    _Atomic(uint32_t) never = 0;
-    tri_world *world = tri_world_posix();
-
-    if (tri_storage_sqlite_open(&store, world, it->database, &small, &why) !=
-        TR_OK) {
-        _exit(2);
-    }
-    for (uint32_t i = 0; i < KILL_KEYS; i++) {
-        saver *each = &savers[i];
-        *each = (saver){.store = store, .pipe = out, .index = i};
-        snprintf(each->key, sizeof(each->key), "kill::key/%u", i);
-        fill_state(each->text, i, versions[i] + 1);
-        each->op = (tri_store_op){.call = TR_STORE_SAVE,
-                                  .key = bytes_of(each->key),
-                                  .number = versions[i],
-                                  .bytes = {each->text, STATE_SIZE},
-                                  .done = save_on,
-                                  .user = each};
-        tri_storage_submit(store, &each->op);
-    }
-    for (;;) {
-        (void)world->ops->park(world, &never, 0, TR_FOREVER);
-    }
-}
-
-/* Reads acknowledgements, kills after some, reads those that were left. */
-static void kill_child(pid_t child, int in, uint64_t acked[KILL_KEYS])
-{
-    tri_world *world = tri_world_posix();
-    uint64_t left = 1 + world->ops->random(world) % ACKS_SPAN;
-    ack said;
-
-    while (read(in, &said, sizeof(said)) == (ssize_t)sizeof(said)) {
-        assert_true(said.key < KILL_KEYS);
-        assert_true(said.version > acked[said.key]);
-        acked[said.key] = said.version;
-        if (left > 0 && --left == 0) {
-            assert_int_equal(kill(child, SIGKILL), 0);
-        }
-    }
-    int status;
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_true(WIFSIGNALED(status));
-    assert_int_equal(WTERMSIG(status), SIGKILL);
-}
-
-/* All acknowledged versions are there, or one more; takes them over. */
-static void check_acked(const folder *it, uint64_t acked[KILL_KEYS])
-{
-    tr_storage *store = open_store(it);
-
-    for (uint32_t i = 0; i < KILL_KEYS; i++) {
-        char key[32], expected[STATE_SIZE];
-        snprintf(key, sizeof(key), "kill::key/%u", i);
-        asked load = ask_for(TR_STORE_LOAD, key);
-        assert_int_equal(asked_run(&load, store), TR_OK);
-        assert_in_range(load.op.version, acked[i], acked[i] + 1);
-        acked[i] = load.op.version;
-        if (load.op.found) {
-            fill_state(expected, i, load.op.version);
-            assert_int_equal(load.op.out_size, STATE_SIZE);
-            assert_memory_equal(load.op.out, expected, STATE_SIZE);
-        }
-        tri_store_op_fini(&load.op);
-    }
-    tr_storage_close(store);
-    assert_intact(it);
-}
-
-static void test_a_killed_process_loses_nothing(void **state)
-{
-    uint64_t acked[KILL_KEYS] = {0};
-    uint32_t kills = KILLS * test_scale();
-
-    for (uint32_t i = 0; i < kills; i++) {
-        int ends[2];
-        assert_int_equal(pipe(ends), 0);
-        pid_t child = fork();
-        assert_true(child >= 0);
-        if (child == 0) {
-            close(ends[0]);
-            run_child(*state, acked, ends[1]);
-        }
-        close(ends[1]);
-        kill_child(child, ends[0], acked);
-        close(ends[0]);
-        check_acked(*state, acked);
-    }
-}
-
 #define IN_FOLDER(test)                                                        \
     cmocka_unit_test_setup_teardown(test, make_folder, remove_folder)
 
@@ -723,7 +583,6 @@ int main(void)
         IN_FOLDER(test_any_operation_may_fail_once),
         IN_FOLDER(test_the_disk_may_go_at_any_operation),
         IN_FOLDER(test_any_sync_may_fail),
-        IN_FOLDER(test_a_killed_process_loses_nothing),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
