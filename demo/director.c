@@ -12,6 +12,7 @@
 enum {
     AT_ONCE = 256,  // questions on their way
     LOOKS_MAX = 600,
+    TRIES_MAX = 100,  // when an account cannot be loaded
 };
 
 #define LOOK_AGAIN TR_MS(50)
@@ -31,7 +32,13 @@ static tr_err look_at(tr_ctx *ctx, const Director *self, uint32_t first,
     }
     for (uint32_t i = 0; i < count; i++) {
         View view;
-        TR_TRY(tr_await(ctx, views[i], GetView, &view));
+        tr_err err = tr_await(ctx, views[i], GetView, &view);
+        for (int tries = 0; err != TR_OK && tries < TRIES_MAX; tries++) {
+            TR_TRY(tr_sleep(ctx, LOOK_AGAIN));
+            err = tr_ask(ctx, bank_account(ctx, first + i), &view,
+                         TR_SECONDS(30), GetView);
+        }
+        TR_TRY(err);
         *owed += view.owed;
         if (tell) {
             tr_tell(ctx, self->clerk, Seen, .view = view);

@@ -123,9 +123,9 @@ void show_sums(const Ledger *ledger, tr_nanos span)
     show_figure("time", "p50 %s, p99 %s, until the debit is on the disk",
                 show_time(a, ledger_percentile(ledger, 50)),
                 show_time(b, ledger_percentile(ledger, 99)));
-    show_figure("failures", "%s of tellers and accounts, on purpose; restarted",
+    show_figure("failures", "%s of tellers and accounts, restarted",
                 show_number(a, figures.failures));
-    show_figure("half done", "%s transfers, by failures and kills; completed",
+    show_figure("half done", "%s transfers, by failures and kills, completed",
                 show_number(a, figures.resumed));
     show_figure("money", "%s of %s", show_money(a, ledger->audit.cents),
                 show_money(b, ledger_money(ledger)));

@@ -1,10 +1,11 @@
 /*
  * simulated.c - the same bank on three simulated nodes, with faults.
  *
- * Each node is a bank of its own with its own store. All of them run in this
- * one thread on virtual time; the seed decides who runs when, which node is
- * killed, when, and for how long, and which stands still. A run with the same
- * seed is the same run, step by step: the last line shows its hash.
+ * Each node is a bank of its own, with SQLite on a disk of its own. All of
+ * them run in this one thread on virtual time; the seed decides who runs when,
+ * which node is killed, when, and for how long, which stands still, and what
+ * goes wrong on the disks. A run with the same seed is the same run, step by
+ * step: the last line shows its hash.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -19,6 +20,7 @@
 enum {
     NODES = 3,
     KILLS = 2,  // of each node
+    FAULTS_MAX = 64,
 };
 
 #define LINE_EVERY TR_SECONDS(10)
@@ -28,7 +30,6 @@ typedef struct Place {  // a node, through all its lives
     struct Town *town;
     Bank bank;
     Ledger ledger;
-    tr_storage *store;
     tr_nanos kills[KILLS];
     uint32_t killed, up;
 } Place;
@@ -71,10 +72,14 @@ static tr_err node(tr_system *sys, uint32_t index, void *user)
 {
     Town *town = user;
     Place *place = &town->places[index];
+    tr_storage *store;
     tr_ref director_ref;
+    // It may fail, on such a disk: then the node is brought up once more.
+    TR_TRY(tr_storage_sqlite_with(
+        &store, "bank.db", TR_OPTIONS(tr_storage_options, .system = sys)));
     place->bank.seed += UINT64_C(1000003) * place->up++;
     ledger_next_node(&place->ledger);
-    return bank_open(sys, &place->bank, place->store, &director_ref);
+    return bank_open(sys, &place->bank, store, &director_ref);
 }
 
 static Ledger sum(const Town *town)
@@ -162,6 +167,22 @@ static tr_err audit(tr_sim *sim, Place *place, uint32_t index)
     return result.err;
 }
 
+/* What went wrong by the seed's will. */
+static void show_faults(tr_sim *sim)
+{
+    tr_sim_count faults[FAULTS_MAX];
+    uint32_t count = tr_sim_faults(sim, faults, FAULTS_MAX);
+    const char *before = "";
+    printf("%-12s", "faults");
+    for (uint32_t i = 0; i < count && i < FAULTS_MAX; i++) {
+        if (faults[i].fired > 0) {
+            printf("%s%s %" PRIu64, before, faults[i].name, faults[i].fired);
+            before = ", ";
+        }
+    }
+    putchar('\n');
+}
+
 static tr_err report(tr_sim *sim, void *user)
 {
     Town *town = user;
@@ -175,6 +196,7 @@ static tr_err report(tr_sim *sim, void *user)
         up += town->places[i].up - 1;
     }
     printf("\n");
+    show_faults(sim);
     show_sums(&all, town->options->duration);
     town->right = show_promises(&all);
     town->right &= show_held(up == kills && all.bad_audits == 0,
@@ -208,17 +230,17 @@ int bank_simulated(const Options *options)
         place->bank.wait_for_end = wait_for_town;
         place->bank.user = place;
         ledger_init(&place->ledger, options->bank.accounts);
-        TR_MUST(tr_storage_memory(&place->store));
     }
     tr_err err = tr_sim_run(TR_OPTIONS(
         tr_sim_options, .seed = options->bank.seed, .nodes = NODES,
         .node = node, .workload = workload, .at_end = report, .user = &town,
         .limit = TR_MINUTES(600),
-        .faults =
-            TR_OPTIONS(tr_faults, .node_pause = 0.00001, .clock_skew = 0.00001,
-                       .early_wake = 0.01, .pause_max = TR_SECONDS(2))));
+        .faults = TR_OPTIONS(
+            tr_faults, .node_pause = 0.00001, .clock_skew = 0.00001,
+            .early_wake = 0.01, .disk_error = 0.0001, .disk_full = 0.0001,
+            .disk_slow = 0.001, .torn_write = 0.0001, .delay_max = TR_MS(200),
+            .pause_max = TR_SECONDS(2))));
     for (int i = 0; i < NODES; i++) {
-        tr_storage_close(town.places[i].store);
         ledger_fini(&town.places[i].ledger);
     }
     return err == TR_OK && town.right ? EXIT_SUCCESS : EXIT_FAILURE;
