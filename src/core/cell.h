@@ -85,6 +85,7 @@ enum {
     TRI_SIG_WAKE = 2048,   // a parked turn has become ready
     TRI_SIG_NOTED = 4096,  // the notice of a failure is back: lifecycle.c
     TRI_SIG_IDLE = 8192,   // end, if nothing is going on
+    TRI_SIG_GROUP = 16384, // a group restart goes on: supervise.c
 };
 
 /* tri_cell.slow: why the fast path of a turn must look closer. */
@@ -288,6 +289,15 @@ typedef struct tri_failure {
     tr_msg *msg;       // the message that failed, or NULL; owned
 } tri_failure;
 
+/* Where an actor is that is restarted together with its siblings (X44). */
+typedef enum tri_group_stage {
+    TRI_GROUP_NONE,
+    TRI_GROUP_SUSPENDED,  // runs nothing, and waits to be stopped
+    TRI_GROUP_STOPPING,   // its parent has let it
+    TRI_GROUP_STOPPED,    // and waits to be started
+    TRI_GROUP_STARTING,   // its parent has let it
+} tri_group_stage;
+
 enum { TRI_PRIORITIES = 8 };
 
 struct tri_ext {
@@ -333,6 +343,8 @@ struct tri_ext {
     uint32_t group_restarts;          // of its children, as a group
     tr_nanos group_start;
     tr_nanos backoff;
+    tr_nanos group_backoff;           // of the first of its children to start
+    _Atomic(uint8_t) group;           // tri_group_stage, as one of a group
 
     /* The wait-for edge of the turn that is parked on another actor. */
     _Atomic(uint64_t) edge_cell;

@@ -334,10 +334,9 @@ static bool force_one(tri_worker *worker, tri_cell *cell, uint64_t id,
         // Release: as child_ended; after it the parent may end.
         bool last = atomic_fetch_sub_explicit(&ext->live_children, 1,
                                               memory_order_acq_rel) == 1;
-        uint32_t signal = told_to_parent | (last ? TRI_SIG_CHILDREN : 0);
-        if (signal != 0) {
-            tri_signal(worker, parent, parent_id, signal);
-        }
+        tri_signal(worker, parent, parent_id,
+                   told_to_parent | TRI_SIG_GROUP |
+                       (last ? TRI_SIG_CHILDREN : 0));
     }
     return forced;
 }

@@ -283,9 +283,12 @@ static void decided(tr_ctx *ctx, uint32_t signals)
             tri_stop_begin(ctx, TR_FAILED);
         }
     } else if (signals & TRI_SIG_RESTART) {
-        // With RESUME: only if it has failed.
-        if (life == TR_STATE_FAILED ||
-            (life == TR_STATE_RUNNING && !(signals & TRI_SIG_RESUME))) {
+        // With RESUME: only if it has failed, or its siblings have.
+        tri_group_stage group = tri_group_of(ctx->cell);
+        bool too = !(signals & TRI_SIG_RESUME) ||
+                   group == TRI_GROUP_SUSPENDED ||
+                   group == TRI_GROUP_STOPPING;
+        if (life == TR_STATE_FAILED || (life == TR_STATE_RUNNING && too)) {
             tri_restart_begin(ctx);
         }
     } else if (life == TR_STATE_FAILED) {
@@ -359,6 +362,9 @@ void tri_life_signals(tr_ctx *ctx, uint32_t signals)
     }
     if (signals & TRI_SIG_ROOM) {
         tri_room_if_low(ctx->worker, cell);
+    }
+    if (signals & TRI_SIG_GROUP) {
+        tri_group_next(ctx);
     }
     if (signals & TRI_SIG_CHILD_LOST) {
         child_lost(ctx);

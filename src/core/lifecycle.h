@@ -25,6 +25,7 @@ enum {
     TRI_STAGE_RELEASE,   // post_stop is done
     TRI_STAGE_DELAY,     // the delay before the next incarnation
     TRI_STAGE_START,     // ... is over
+    TRI_STAGE_GROUP,     // before that delay: siblings must have stopped
     TRI_STAGE_OF = 15,     // mask; above it are bits:
     TRI_STAGE_FORCED = 32,  // the children have been forced
     TRI_STAGE_QUIET = 64,   // the hooks of this end have run already
@@ -53,6 +54,13 @@ const tr_supervision *tri_supervision_of(tr_system *sys, tri_cell *cell);
 void tri_failure_clear(tri_worker *worker, tri_cell *cell, uint32_t reason);
 /* Puts the failed message back in front, once, if the policy wants it. */
 void tri_failure_retry(tr_ctx *ctx, tri_cell *cell);
+
+/* The next of the children that are restarted together. */
+void tri_group_next(tr_ctx *parent);
+/* Where this one of a group is; NONE if it is in none. */
+tri_group_stage tri_group_of(tri_cell *cell);
+void tri_group_reached(tri_worker *worker, tri_cell *cell,
+                       tri_group_stage stage);
 
 enum { TRI_PATH_MAX = 512, TRI_SHOWN_MAX = 256 };
 

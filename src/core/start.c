@@ -81,7 +81,7 @@ static void begin_on_run(tr_ctx *ctx)
     }
 }
 
-tri_step tri_life_start(tr_ctx *ctx)
+static tri_step begin(tr_ctx *ctx)
 {
     tri_cell *cell = ctx->cell;
     tri_worker *worker = ctx->worker;
@@ -128,7 +128,30 @@ tri_step tri_life_start(tr_ctx *ctx)
     return TRI_STEP_AGAIN;
 }
 
+tri_step tri_life_start(tr_ctx *ctx)
+{
+    tri_worker *worker = ctx->worker;
+    tri_cell *cell = ctx->cell;
+    tri_step step = begin(ctx);
+    tri_group_reached(worker, cell, TRI_GROUP_NONE);
+    return step;
+}
+
 /* ---- restarting ---- */
+
+/* X44: not before the siblings that are younger. */
+static bool may_stop(tr_ctx *ctx)
+{
+    tri_cell *cell = ctx->cell;
+    if (tri_group_of(cell) == TRI_GROUP_SUSPENDED) {
+        tri_deadline_disarm(ctx->sys, cell);  // it is not us who take long
+        return false;
+    }
+    if (cell->timer.due == 0) {
+        tri_deadline_arm(ctx, tri_stop_timeout(cell));
+    }
+    return true;
+}
 
 void tri_restart_begin(tr_ctx *ctx)
 {
@@ -190,6 +213,9 @@ tri_step tri_restart_step(tr_ctx *ctx)
         if (tri_parked_count(cell, TRI_CUT_MESSAGES | TRI_CUT_RUN) > 0) {
             return TRI_STEP_WAIT;
         }
+        if (!may_stop(ctx)) {
+            return TRI_STEP_WAIT;
+        }
         cell->stage = TRI_STAGE_FAMILY;
         if (def->pre_restart != NULL) {
             tri_failure_view view;
@@ -235,6 +261,14 @@ tri_step tri_restart_step(tr_ctx *ctx)
         }
         tri_failure_retry(ctx, cell);
         tri_cell_become(cell, tri_first_behaviour(cell));
+        cell->stage = TRI_STAGE_GROUP;
+        tri_deadline_disarm(ctx->sys, cell);
+        tri_group_reached(ctx->worker, cell, TRI_GROUP_STOPPED);
+        return TRI_STEP_AGAIN;
+    case TRI_STAGE_GROUP:
+        if (tri_group_of(cell) == TRI_GROUP_STOPPED) {
+            return TRI_STEP_WAIT;
+        }
         cell->stage = TRI_STAGE_DELAY;
         if (ext != NULL && ext->backoff > 0) {
             tri_deadline_arm(ctx, ext->backoff);

@@ -246,6 +246,9 @@ static void child_ended(tri_worker *worker, tri_cell *cell)
     // Relaxed: the parent lives until the step below.
     uint64_t id = atomic_load_explicit(&parent->id, memory_order_relaxed);
     tri_ext *ext = tri_ext_of(parent);
+    if (tri_group_of(cell) != TRI_GROUP_NONE) {
+        tri_signal(worker, parent, id, TRI_SIG_GROUP);
+    }
     // Release: our end is seen by live_children. After it the parent may
     // end, so only its id is used; a stale signal is refused.
     if (atomic_fetch_sub_explicit(&ext->live_children, 1,

@@ -5,6 +5,12 @@
  * While the notice travels and until the decision is back the child is FAILED
  * and runs nothing, so the parent may look at its extension. The decision
  * goes back as a signal: neither way needs memory.
+ *
+ * Siblings that are restarted together (X44) are all suspended at once, then
+ * stop one by one, the newest first, and start one by one, the oldest first.
+ * The parent lets each of them go on by its `group` stage; each reports with
+ * TRI_SIG_GROUP when it is there, or ends. The delay is waited for once,
+ * before the first starts.
  */
 #include "core/lifecycle.h"
 
@@ -208,7 +214,8 @@ static bool may_restart(tr_ctx *parent, tri_cell *child,
     if (!count_restart(restarts, start, policy, now)) {
         return false;
     }
-    ext->backoff = backoff(parent->sys, policy, *restarts);
+    *(alone ? &ext->backoff : &group->group_backoff) =
+        backoff(parent->sys, policy, *restarts);
     return true;
 }
 
@@ -257,6 +264,90 @@ static void send_decision(tri_worker *worker, tri_cell *child,
     tri_signal(worker, child, id, TRI_SIG_NOTED | signal);
 }
 
+/* ---- groups ---- */
+
+tri_group_stage tri_group_of(tri_cell *cell)
+{
+    tri_ext *ext = tri_ext_of(cell);
+    // Acquire: what the parent wrote before it let us go on.
+    return ext != NULL ? (tri_group_stage)atomic_load_explicit(
+                             &ext->group, memory_order_acquire)
+                       : TRI_GROUP_NONE;
+}
+
+static void set_group(tri_cell *cell, tri_group_stage stage)
+{
+    // Release: pairs with tri_group_of.
+    atomic_store_explicit(&tri_ext_of(cell)->group, (uint8_t)stage,
+                          memory_order_release);
+}
+
+void tri_group_reached(tri_worker *worker, tri_cell *cell,
+                       tri_group_stage stage)
+{
+    if (tri_group_of(cell) != TRI_GROUP_NONE) {
+        set_group(cell, stage);
+        tri_signal_parent(worker, cell, TRI_SIG_GROUP);
+    }
+}
+
+static void let_go_on(tri_worker *worker, tri_cell *child,
+                      tri_group_stage stage)
+{
+    // Relaxed: a linked child has its id.
+    uint64_t id = atomic_load_explicit(&child->id, memory_order_relaxed);
+    set_group(child, stage);
+    tri_signal(worker, child, id, TRI_SIG_GROUP);
+}
+
+/* With the parent's lock. True: somebody stops, or has just been let. */
+static bool next_stops(tri_worker *worker, tri_ext *ext)
+{
+    for (tri_cell *c = ext->last_child; c != NULL; c = c->sibling_prev) {
+        tri_group_stage stage = tri_group_of(c);
+        if (stage == TRI_GROUP_SUSPENDED) {
+            let_go_on(worker, c, TRI_GROUP_STOPPING);
+        }
+        if (stage == TRI_GROUP_SUSPENDED || stage == TRI_GROUP_STOPPING) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void tri_group_next(tr_ctx *parent)
+{
+    tri_ext *ext = tri_ext_of(parent->cell);
+    if (ext == NULL) {
+        return;
+    }
+    tri_lock_take(&ext->lock);
+    bool stops = next_stops(parent->worker, ext);
+    for (tri_cell *c = stops ? NULL : ext->first_child; c != NULL;
+         c = c->sibling_next) {
+        tri_group_stage stage = tri_group_of(c);
+        if (stage == TRI_GROUP_STARTING) {
+            break;
+        }
+        if (stage == TRI_GROUP_STOPPED) {
+            tri_ext_of(c)->backoff = ext->group_backoff;
+            ext->group_backoff = 0;
+            let_go_on(parent->worker, c, TRI_GROUP_STARTING);
+            break;
+        }
+    }
+    tri_lock_drop(&ext->lock);
+}
+
+/* One that has stopped already, in a round before, stays so. */
+static void join_group(tri_worker *worker, tri_cell *child)
+{
+    if (tri_ext_need(worker, child) != NULL &&
+        tri_group_of(child) != TRI_GROUP_STOPPED) {
+        set_group(child, TRI_GROUP_SUSPENDED);
+    }
+}
+
 /* With the parent's lock: the sibling is restarted, or else stopped. */
 static void sibling_too(tri_worker *worker, tri_cell *sibling,
                         tr_directive directive)
@@ -266,6 +357,9 @@ static void sibling_too(tri_worker *worker, tri_cell *sibling,
     bool restart = directive == TR_RESTART &&
                    (sibling->props == NULL ||
                     sibling->props->restart != TR_TEMPORARY);
+    if (restart) {
+        join_group(worker, sibling);
+    }
     tri_signal(worker, sibling, id, restart ? TRI_SIG_RESTART : TRI_SIG_STOP);
 }
 
@@ -279,6 +373,9 @@ static void siblings_too(tr_ctx *parent, tri_cell *child, tr_scope scope,
     }
     tri_ext *ext = tri_ext_of(parent->cell);
     tri_lock_take(&ext->lock);
+    if (directive == TR_RESTART) {
+        join_group(parent->worker, child);
+    }
     for (tri_cell *other = ext->last_child; other != NULL && other != child;
          other = other->sibling_prev) {
         sibling_too(parent->worker, other, directive);
@@ -321,6 +418,17 @@ void tri_supervise(tr_ctx *parent, tri_cell *child)
 
     // It moves only when it has its notice back.
     TRI_CHECK(tri_cell_life(child) == TR_STATE_FAILED);
+    tri_group_stage group = tri_group_of(child);
+    if (group == TRI_GROUP_SUSPENDED || group == TRI_GROUP_STOPPING) {
+        // It is about to be restarted with the others already.
+        sys->up->supervision(worker, child,
+                             ext != NULL ? &ext->failure : NULL, TR_RESTART);
+        send_decision(worker, child, TR_RESTART);
+        return;
+    }
+    if (group != TRI_GROUP_NONE) {  // it has failed in its start
+        set_group(child, TRI_GROUP_NONE);
+    }
     tr_directive directive = decide(parent, child, policy);
     if (directive == TR_RESTART && child->props != NULL &&
         child->props->restart == TR_TEMPORARY) {
@@ -348,8 +456,15 @@ void tri_supervise(tr_ctx *parent, tri_cell *child)
         } else {
             send_decision(worker, child, for_child);
         }
+        if (group != TRI_GROUP_NONE) {
+            tri_group_next(parent);
+        }
         return;
     }
     siblings_too(parent, child, policy->scope, directive);
     send_decision(worker, child, directive);
+    if ((policy->scope != TR_ONE_FOR_ONE && directive == TR_RESTART) ||
+        group != TRI_GROUP_NONE) {
+        tri_group_next(parent);
+    }
 }

@@ -636,6 +636,83 @@ static void test_SV5_X44_the_scopes(void **state)
     everywhere(rest_for_one);
 }
 
+/* ---- the order of a group's restart ---- */
+
+static void group_order(stage *s)
+{
+    enum { SAYS = PRE_START | PRE_RESTART | POST_STOP | POST_RESTART };
+    tr_ref p = PLAY(s, "p", ());
+    const char *names[] = {"a", "b", "c"};
+    tr_ref all[3];
+    for (int i = 0; i < 3; i++) {
+        all[i] = CHILD(s, p, names[i], (.says = SAYS),
+                       .supervision = TR_SUPERVISE(
+                           .scope = TR_ALL_FOR_ONE,
+                           .backoff_min = TR_MS(50)));
+        assert_int_equal(tr_started(s->sys, all[i], 0), TR_OK);
+        char text[32];
+        snprintf(text, sizeof(text), "%s pre_start", names[i]);
+        heard(s, text);
+    }
+    tr_nanos start = s->sim != NULL ? tr_sim_now(s->sim) : 0;
+    tr_tell(s->sys, all[1], Fail);
+    heard(s, "c pre_restart");
+    heard(s, "c post_stop");
+    heard(s, "b pre_restart");
+    heard(s, "b post_stop");
+    heard(s, "a pre_restart");
+    heard(s, "a post_stop");
+    heard(s, "a pre_start");
+    if (s->sim != NULL) {  // the delay is that of the group
+        assert_true(tr_sim_now(s->sim) - start >= TR_MS(50));
+    }
+    heard(s, "a post_restart");
+    heard(s, "b pre_start");
+    heard(s, "b post_restart");
+    heard(s, "c pre_start");
+    heard(s, "c post_restart");
+    if (s->sim != NULL) {  // and waited for once
+        assert_true(tr_sim_now(s->sim) - start < TR_MS(100));
+    }
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(gotten(s, all[i]).incarnation, 2);
+    }
+}
+
+/* Some fail as well while they are suspended, one in its new start. */
+static void group_troubles(stage *s)
+{
+    tr_ref p = PLAY(s, "p", (.says = 0));
+    const tr_supervision *policy =
+        TR_SUPERVISE(.scope = TR_ALL_FOR_ONE, .max_restarts = 20,
+                     .backoff_min = TR_MS(1), .backoff_max = TR_MS(1));
+    tr_ref all[4];
+    for (int i = 0; i < 4; i++) {
+        all[i] = CHILD(s, p, NULL, (), .supervision = policy);
+    }
+    for (int round = 0; round < 4; round++) {
+        for (int i = 0; i < 4; i++) {
+            tr_tell(s->sys, all[i], Fail);
+        }
+    }
+    mourn(s, all[2]);
+    tr_stop(s->sys, all[2]);  // in the midst of it
+    (void)ended(s, all[2]);
+    for (int i = 0; i < 4; i++) {
+        if (i != 2) {
+            assert_true(gotten(s, all[i]).incarnation > 1);
+        }
+    }
+}
+
+static void test_X44_SV6_SV8_a_group_restarts_in_order_after_one_delay(
+    void **state)
+{
+    (void)state;
+    everywhere(group_order);
+    everywhere(group_troubles);
+}
+
 static void scope_stop(stage *s)
 {
     const tr_supervision *policy = TR_SUPERVISE(.scope = TR_ALL_FOR_ONE,
@@ -971,6 +1048,8 @@ int main(void)
         cmocka_unit_test(test_SV10_X20_beyond_the_limit_stop_and_escalate),
         cmocka_unit_test(test_SV21_X21_who_counts_the_restarts),
         cmocka_unit_test(test_SV5_X44_the_scopes),
+        cmocka_unit_test(
+            test_X44_SV6_SV8_a_group_restarts_in_order_after_one_delay),
         cmocka_unit_test(test_SV5_X44_siblings_that_may_not_restart_stop),
         cmocka_unit_test(test_SV4_temporary_actors_are_not_restarted),
         cmocka_unit_test(test_X3_SV13_the_mailbox_is_kept),
