@@ -166,6 +166,7 @@ typedef struct tri_sim_attached {
     tri_sim_node *node;
     uint32_t id;        // of all systems that ever were
     uint32_t runnable;  // at the last look, within the window
+    tr_nanos fired_at;  // all that was due then has been fired
 } tri_sim_attached;
 
 typedef struct tri_sim_counter {

@@ -28,6 +28,7 @@
 #include "base/log.h"
 #include "base/options.h"
 #include "core/probe.h"
+#include "sim/sim_check.h"
 #include "sim/sim_disk.h"
 #include "troupe/observe.h"
 #include "troupe/system.h"
@@ -68,6 +69,7 @@ struct run {
     tr_err err;                             // what it returned
     bool ended;                             // the function has returned
     bool over;                              // nobody looks any more
+    uint64_t checked;                       // the step of the last look
     run_node nodes[TRI_SIM_NODES_MAX];
 };
 
@@ -277,6 +279,13 @@ static void after_step(tr_sim *sim, void *user)
     if (sim->failed) {
         return;
     }
+    if (sim->steps - it->checked >= TRI_SIM_CHECK_EVERY) {
+        it->checked = sim->steps;
+        tri_sim_check(sim);
+        if (sim->failed) {
+            return;
+        }
+    }
     if (it->options.invariant != NULL) {
         tr_err err = it->options.invariant(sim, it->options.user);
         if (err != TR_OK) {
@@ -424,6 +433,9 @@ static void run_phases(run *it)
         return;
     }
     settle(it);
+    if (!it->sim->failed) {
+        tri_sim_check(it->sim);
+    }
     if (!it->sim->failed &&
         call_function(it, "the check at the end", it->options.at_end)) {
         (void)call_function(it, "closing the nodes", close_nodes);

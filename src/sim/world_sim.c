@@ -280,6 +280,9 @@ static void fire_due(tr_sim *sim)
     }
     for (uint32_t i = 0; i < sim->system_count; i++) {
         tri_sim_attached *it = &sim->systems[i];
+        if (!it->node->paused) {
+            it->fired_at = sim->now;
+        }
         if (system_due(it) > sim->now) {
             continue;
         }
