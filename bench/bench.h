@@ -52,6 +52,9 @@ extern const bench_workload bench_timers[];
 extern const bench_workload bench_cpu[];
 extern const bench_workload bench_crowds[];
 extern const bench_workload bench_sustained[];
+extern const bench_workload bench_codecs[];
+extern const bench_workload bench_sqlite[];    // if BENCH_SQLITE
+extern const bench_workload bench_postgres[];  // if BENCH_POSTGRES
 
 /* Monotonic time in seconds. */
 double bench_now(void);

@@ -24,6 +24,13 @@
 static const bench_workload *const groups[] = {
     bench_messages, bench_meetings, bench_spawns, bench_asks,
     bench_timers,   bench_cpu,      bench_crowds, bench_sustained,
+    bench_codecs,
+#if defined(BENCH_SQLITE)
+    bench_sqlite,
+#endif
+#if defined(BENCH_POSTGRES)
+    bench_postgres,
+#endif
 };
 #define GROUP_COUNT (sizeof(groups) / sizeof(groups[0]))
 

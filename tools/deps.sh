@@ -19,7 +19,7 @@ test="clang libclang-rt-dev python3 spin postgresql groff-base mandoc"
 lint="clang-format clang-tidy"
 coverage="lcov"
 bench="libcaf-dev erlang-base erlang-dev golang-go cargo rustc librust-tokio-dev
-    python3"
+    python3 postgresql libcjson-dev"
 
 # The other architecture is built by cross compiler and run by qemu.
 case $(uname -m) in

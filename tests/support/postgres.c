@@ -152,22 +152,8 @@ static bool try_start(pg_server *server)
     int status;
 
     (void)snprintf(socket_folder, sizeof(socket_folder), "%s", server->folder);
-    char *args[] = {"postgres",
-                    "-D",
-                    server->data,
-                    "-k",
-                    socket_folder,
-                    "-h",
-                    "",
-                    "-c",
-                    "fsync=off",
-                    "-c",
-                    "max_connections=20",
-                    "-c",
-                    "shared_buffers=16MB",
-                    "-c",
-                    "autovacuum_naptime=1min",
-                    NULL};
+    char *args[] = {"postgres",    "-D", server->data, "-k",
+                    socket_folder, "-h", "",           NULL};
     server->pid = launch(server, "postgres", args);
     for (int i = 0; i < START_TRIES; i++) {
         if (is_ready(server)) {
@@ -300,6 +286,9 @@ pg_server *pg_server_new(void)
     find_programs(server);
     init_database(server);
     write_access(server);
+    pg_server_set(server, "fsync = off");
+    pg_server_set(server, "max_connections = 20");
+    pg_server_set(server, "shared_buffers = 16MB");
     pg_server_start(server);
     return server;
 }
