@@ -158,7 +158,7 @@ static void why_lost(tri_pg_db *db, const char *text, tri_pg_fault *why)
 
 /* ---- waiting ---- */
 
-/* Waits for the socket; false: silence, or the descriptor is no good. */
+/* Waits for the socket; false: silence, or there is none. */
 static bool wait_socket(tri_pg_db *db, bool writing)
 {
     struct pollfd it = {
@@ -167,6 +167,9 @@ static bool wait_socket(tri_pg_db *db, bool writing)
     };
     int count;
 
+    if (it.fd < 0) {
+        return false;  // libpq has closed it; poll would wait for nothing
+    }
     do {
         count = poll(&it, 1, (int)(db->place->silence / TR_MS(1)));
     } while (count < 0 && errno == EINTR);
