@@ -178,11 +178,11 @@ static void note_return(Run *run)
     bool held = ledger_audit_held(&run->ledger);
     run->returns++;
     show_event(&run->screen, at,
-               "Node %" PRIu32 " is up after %s, has completed %s half-done "
-               "transfers: %s",
+               "Node %" PRIu32 " is up after %s; %s half-done transfers "
+               "completed, %s",
                run->nodes, show_time(down, at - run->killed_at),
                show_number(half, run->ledger.now.resumed),
-               held ? "no cent is missing." : "MONEY IS WRONG!");
+               held ? "no cent lost." : "MONEY IS WRONG!");
 }
 
 /* ---- the run ---- */
@@ -247,7 +247,7 @@ static bool audit(Run *run)
 
 static bool report(Run *run, tr_nanos span, bool closed)
 {
-    printf("\n");
+    show_end(&run->screen);
     show_sums(&run->ledger, span);
     bool right = show_promises(&run->ledger);
     right &=

@@ -89,6 +89,12 @@ void show_event(Screen *screen, tr_nanos now, const char *format, ...)
     fflush(stdout);
 }
 
+void show_end(Screen *screen)
+{
+    end_progress(screen);
+    putchar('\n');
+}
+
 /* ---- the report ---- */
 
 void show_figure(const char *name, const char *format, ...)

@@ -29,6 +29,8 @@ void show_progress(Screen *screen, const Ledger *ledger, tr_nanos now);
 /* A line that stays, after `now`. */
 void show_event(Screen *screen, tr_nanos now, const char *format, ...)
     TR_PRINTF(3, 4);
+/* No progress any more: the report follows. */
+void show_end(Screen *screen);
 /* A figure of the report. */
 void show_figure(const char *name, const char *format, ...) TR_PRINTF(2, 3);
 /* A promise; returns whether it was kept. */

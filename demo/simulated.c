@@ -195,7 +195,7 @@ static tr_err report(tr_sim *sim, void *user)
         kills += town->places[i].killed;
         up += town->places[i].up - 1;
     }
-    printf("\n");
+    show_end(&town->screen);
     show_faults(sim);
     show_sums(&all, town->options->duration);
     town->right = show_promises(&all);
