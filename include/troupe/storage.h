@@ -24,7 +24,7 @@
 typedef struct tr_storage_options {
     size_t size;
     const void *world;  // tr_sim_world(sim); default: the real one
-    char *text;         // why it failed and what to do; default: not told
+    char *text;         // why it failed and what to do; default: stderr
     size_t text_size;   // bytes at text; what is longer is cut
     tr_system *system;  // the store lives in its world and ends with it
 } tr_storage_options;

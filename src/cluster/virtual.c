@@ -168,6 +168,11 @@ tr_err (tr_host)(tr_system *sys, const tr_actor_def *def,
         }
     }
     tri_leave(&who);
+    if (err == TR_EEXIST || err == TR_ECLOSED) {
+        tri_error_set(NULL, "cannot host %s: %s", def->name,
+                      err == TR_EEXIST ? "this system hosts the kind already"
+                                       : tr_strerror(err));
+    }
     return err;
 }
 

@@ -131,6 +131,30 @@ void tri_error_set(tr_ctx *ctx, const char *format, ...)
     ctx->fail_text = strdup(text);
 }
 
+const char *tri_advice(tr_err err, tr_ref to, bool here)
+{
+    switch ((int)err) {
+    case TR_ENOREPLY:
+        return "; its handler must tr_reply, tr_refuse, tr_keep, tr_stash or "
+               "tr_forward";
+    case TR_EUNHANDLED:
+        return "; its present behaviour has no TR_ON for it";
+    case TR_ENOENT:
+        return here && tri_ref_cell(to) != NULL &&
+                       tri_cell_is_virtual(tri_ref_cell(to))
+                   ? "; nobody hosts its kind: tr_host comes first"
+               : to.cell == 0
+                   ? "; tr_ref_err says why the ref is of nobody"
+                   : "; it has ended: tr_watch tells when";
+    case TR_EGONE:
+        return "; it ended before its turn: tr_watch tells when";
+    case TR_EFOREIGN:
+        return "; or to one that was closed since";
+    default:
+        return "";
+    }
+}
+
 const char *(tr_error_text)(tr_from from)
 {
     if (*(const uint64_t *)(const void *)from.ctx == TRI_CTX_MAGIC) {
@@ -337,10 +361,12 @@ static void say_why(tr_ctx *ctx, const tri_wait *wait, tr_err err,
     tr_ref_path(ctx, wait->target, path, sizeof(path));
     tri_cell *cell = tri_ref_cell(wait->target);
     bool here = (wait->target.cell >> 48) == ctx->sys->tag && cell != NULL;
-    tri_error_set(ctx, "%s of %s at %s: %s%s%s (target %s, %u queued)",
+    bool more = text != NULL && strcmp(text, tr_strerror(err)) != 0;
+    tri_error_set(ctx, "%s of %s at %s: %s%s%s%s (target %s, %u queued)",
                   wait->type != NULL ? wait->type->name : "wait", path,
                   wait->site != NULL ? wait->site : "?", tr_strerror(err),
-                  text != NULL ? ": " : "", text != NULL ? text : "",
+                  more ? ": " : "", more ? text : "",
+                  tri_advice(err, wait->target, here),
                   here ? tri_state_name(tri_cell_life(cell)) : "gone",
                   here ? tri_depth(cell) : 0);
 }

@@ -125,7 +125,7 @@ static void describe(tr_system *sys, tr_ctx *ctx, const link *home,
                                                            : "?");
     }
     tri_path_write(sys, home->cell, path, sizeof(path));
-    tri_error_set(ctx, "%s would close a cycle: %s -> %s",
+    tri_error_set(ctx, "%s would close a cycle: %s -> %s; tr_tell does not wait",
                   type != NULL ? type->name : "waiting for room", text, path);
 }
 

@@ -22,7 +22,10 @@
 
 static tri_actor_from enter_system(tr_system *sys, tr_ref sender)
 {
-    TRI_CHECK(sys->magic == TRI_SYSTEM_MAGIC);
+    if (sys->magic != TRI_SYSTEM_MAGIC) {
+        tr_abort("tr_from", "this is no open system: it has been closed, or "
+                            "is neither a ctx, a sys nor a probe");
+    }
     tri_actor_from who = {.sys = sys, .sender = sender};
     tri_worker *worker = tri_worker_current();
     if (worker != NULL && worker->sys == sys) {
@@ -374,10 +377,14 @@ static void say_why(tr_from from, tr_ref to, const tr_type *type,
     tr_actor_info info = {.size = sizeof(info)};
     char path[TRI_PATH_MAX];
     bool here = tr_actor_info_of(from, to, &info) == TR_OK;
-    tri_error_set(NULL, "%s of %s at %s: %s%s%s (target %s, %u queued)",
+    tri_actor_from who = tri_enter(from);
+    bool ours = (to.cell >> 48) == who.sys->tag;
+    tri_leave(&who);
+    bool more = text != NULL && strcmp(text, tr_strerror(err)) != 0;
+    tri_error_set(NULL, "%s of %s at %s: %s%s%s%s (target %s, %u queued)",
                   type->name, (tr_ref_path)(from, to, path, sizeof(path)),
-                  site, tr_strerror(err), text != NULL ? ": " : "",
-                  text != NULL ? text : "",
+                  site, tr_strerror(err), more ? ": " : "", more ? text : "",
+                  tri_advice(err, to, ours),
                   here ? tri_state_name(info.state) : "gone",
                   here ? info.depth : 0);
 }
@@ -432,7 +439,8 @@ static tr_err ask_outside(tr_from from, tr_ref to, void *out,
     bool on_worker = !who.locked;
     tri_leave(&who);
     if (on_worker) {
-        tri_error_set(NULL, "waiting as `sys` inside a handler at %s", site);
+        tri_error_set(NULL, "%s at %s: waiting as `sys` inside a handler would "
+                      "block its worker; use its ctx", type->name, site);
         (tr_log)(from, TR_LOG_ERROR, site, "waiting for %s as `sys` inside a "
                  "handler is refused: use its ctx", type->name);
         return TR_EWOULDBLOCK;  // rule 22
@@ -451,7 +459,10 @@ static tr_err ask_outside(tr_from from, tr_ref to, void *out,
                   ? TR_ECLOSED
                   : TR_ETIMEDOUT;
     }
-    if (err != TR_OK && err != TR_ECLOSED) {
+    if (err == TR_ECLOSED) {
+        tri_error_set(NULL, "%s at %s: the system is closing or closed",
+                      type->name, site);
+    } else if (err != TR_OK) {
         say_why(from, to, type, site, err, NULL);
     }
     tri_mailbox_close(&box);

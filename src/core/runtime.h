@@ -454,6 +454,11 @@ void tri_wait_unlink(tri_cell *cell, tri_wait *wait);
 void tri_wait_timed_out(tri_worker *worker, tri_wait *wait);
 void tri_waits_drop(tri_worker *worker, tri_cell *cell);
 void tri_futures_drop(tr_ctx *ctx);
+/*
+ * What to do about an error of a request, as "; do this", or "". `to` is of
+ * this system if `here`. Static.
+ */
+const char *tri_advice(tr_err err, tr_ref to, bool here);
 void tri_error_set(tr_ctx *ctx, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 

@@ -392,19 +392,65 @@ static tr_err may_spawn(tri_actor_from *who)
                : TR_OK;
 }
 
+/* What to do about a spawn that was refused; o is NULL if it is unreadable. */
+static const char *refusal(const tr_actor_def *def, const tr_spawn_options *o,
+                           tr_err err)
+{
+    switch ((int)err) {
+    case TR_EEXIST:
+        return "a sibling has the name until it has ended: tr_join or watch "
+               "it first";
+    case TR_ENOENT:
+        return "no such dispatcher: tr_dispatcher_add comes first";
+    case TR_ECLOSED:
+        return "the system is closing or closed";
+    case TR_ESTOPPED:
+        return "its parent is ending";
+    case TR_ELIMIT:
+        return "no more threads for it";
+    case TR_EINVAL:
+        return o == NULL ? "its options are of another version of Troupe"
+               : o->name != NULL && tri_name_check(o->name) != TR_OK
+                   ? "a name has 1 to 128 characters, does not begin with "
+                     "'$', and has no '/' and no space"
+               : o->init != NULL && o->init_size != def->state_size
+                   ? "its TR_INIT is of another kind"
+                   : "a time is negative, or a number out of its range, in "
+                     "its options or its supervision";
+    default:
+        return tr_strerror(err);
+    }
+}
+
+static tr_ref refuse(tr_ctx *ctx, const tr_actor_def *def,
+                     const tr_spawn_options *o, tr_err err)
+{
+    bool named = o != NULL && o->name != NULL;
+    const char *kind = def != NULL ? def->name : "an unknown kind";
+    tri_error_set(ctx, "cannot spawn %s%s%.*s%s%s%s: %s", kind,
+                  named ? " \"" : "", NAME_MAX, named ? o->name : "",
+                  named ? "\"" : "",
+                  err == TR_ENOENT ? " on dispatcher " : "",
+                  err == TR_ENOENT ? o->dispatcher : "",
+                  refusal(def, o, err));
+    return nobody(err);
+}
+
 tr_ref (tr_spawn)(tr_from from, const tr_actor_def *def,
                   const tr_spawn_options *options)
 {
     tr_spawn_options copy;
-    if (def == NULL || def->size < sizeof(*def) ||
-        !tri_options_copy(&copy, sizeof(copy),
-                          TRI_SIZE_THROUGH(tr_spawn_options, auto_stop),
-                          options) ||
-        (copy.name != NULL && tri_name_check(copy.name) != TR_OK)) {
-        return nobody(TR_EINVAL);
-    }
+    bool known = def != NULL && def->size >= sizeof(*def);
+    bool readable =
+        known && tri_options_copy(&copy, sizeof(copy),
+                                  TRI_SIZE_THROUGH(tr_spawn_options,
+                                                   auto_stop),
+                                  options);
     tri_actor_from who = tri_enter(from);
-    tr_err err = may_spawn(&who);
+    tr_err err = !readable || (copy.name != NULL &&
+                               tri_name_check(copy.name) != TR_OK)
+                     ? TR_EINVAL
+                     : may_spawn(&who);
     tr_ref ref = nobody(err);
     if (err == TR_OK) {
         tri_cell *parent = who.ctx != NULL ? who.ctx->cell : who.sys->user;
@@ -414,8 +460,10 @@ tr_ref (tr_spawn)(tr_from from, const tr_actor_def *def,
         }
     }
     tri_leave(&who);
-    if (copy.watch && who.ctx != NULL) {
+    if (readable && copy.watch && who.ctx != NULL) {
         tr_watch(who.ctx, ref);
     }
-    return ref;
+    return ref.cell != 0 ? ref
+                         : refuse(who.ctx, known ? def : NULL,
+                                  readable ? &copy : NULL, (tr_err)ref.id);
 }

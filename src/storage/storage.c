@@ -12,6 +12,10 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/log.h"
+
+/* Bytes of a reason why a store cannot be opened. */
+enum { TEXT_MAX = 1024 };
 
 typedef struct row_head {
     uint64_t number;
@@ -355,6 +359,22 @@ uint32_t tri_store_limit(const tri_store_op *op)
 }
 
 /* ---- making a store ---- */
+
+void tri_storage_tell(const tr_storage_options *options, tri_world *world,
+                      const char *format, ...)
+{
+    char text[TEXT_MAX];
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    if (options->text_size > 0) {
+        (void)snprintf(options->text, options->text_size, "%s", text);
+    } else {
+        tri_log_write(TRI_LOG_ERROR, world->ops->wall(world), NULL, NULL,
+                      text);
+    }
+}
 
 void tri_storage_init(tr_storage *storage, const tri_storage_ops *ops)
 {

@@ -50,6 +50,7 @@
 #include <stdint.h>
 
 #include "base/list.h"
+#include "base/world.h"
 #include "troupe/storage.h"
 
 #define TRI_STORE_KEY_MAX    512
@@ -173,6 +174,10 @@ bool tri_store_row_next(const tri_store_op *op, size_t *at, tri_store_row *row);
 /* ---- for those who make one ---- */
 
 void tri_storage_init(tr_storage *storage, const tri_storage_ops *ops);
+
+/* Why a store cannot be opened: where the options say, else to the log. */
+void tri_storage_tell(const tr_storage_options *options, tri_world *world,
+                      const char *format, ...) TR_PRINTF(3, 4);
 
 /* Whether the question is well formed; if not, the answer says why. */
 bool tri_store_op_is_valid(tri_store_op *op);

@@ -194,11 +194,11 @@ tr_err tr_storage_postgres_with(tr_storage **out, const char *conninfo,
     tri_world *world = own.world == NULL ? tri_world_posix()
                                          : (tri_world *)(uintptr_t)own.world;
     tr_err err = tri_storage_postgres_open(out, world, conninfo, NULL, &why);
-    if (own.text_size > 0) {
-        (void)snprintf(own.text, own.text_size, "%s",
-                       err == TR_OK          ? ""
-                       : why.text[0] != '\0' ? why.text
-                                             : tr_strerror(err));
+    if (err != TR_OK) {
+        tri_storage_tell(&own, world, "%s",
+                         why.text[0] != '\0' ? why.text : tr_strerror(err));
+    } else if (own.text_size > 0) {
+        own.text[0] = '\0';
     }
     return err == TR_EIO ? TR_ESTORAGE : err;
 }

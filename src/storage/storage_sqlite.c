@@ -275,12 +275,11 @@ tr_err tr_storage_sqlite_with(tr_storage **out, const char *file,
     if (err == TR_OK && own.system != NULL) {
         err = give_to_system(out, own.system);
     }
-    if (own.text_size > 0) {
-        (void)snprintf(own.text, own.text_size, "%s%s%s",
-                       err == TR_OK ? "" : file, err == TR_OK ? "" : ": ",
-                       err == TR_OK          ? ""
-                       : why.text[0] != '\0' ? why.text
-                                             : tr_strerror(err));
+    if (err != TR_OK) {
+        tri_storage_tell(&own, world, "%s: %s", file,
+                         why.text[0] != '\0' ? why.text : tr_strerror(err));
+    } else if (own.text_size > 0) {
+        own.text[0] = '\0';
     }
     return err == TR_EIO ? TR_ESTORAGE : err;
 }

@@ -90,8 +90,11 @@ static void log_record(tr_system *sys, tr_ref to, const char *type,
         tri_logf(sys, TR_LOG_WARN, NULL, NULL,
                  "%u dead letters more were not logged", silent);
     }
-    tri_logf(sys, TR_LOG_INFO, NULL, NULL, "dead letter: %s to %s: %s", type,
-             path, tr_dead_reason_text(reason));
+    tri_logf(sys, TR_LOG_INFO, NULL, NULL, "dead letter: %s to %s: %s%s", type,
+             path, tr_dead_reason_text(reason),
+             reason == TR_DEAD_NO_SUCH_ACTOR
+                 ? tri_advice(TR_ENOENT, to, (to.cell >> 48) == sys->tag)
+                 : "");
 }
 
 static bool is_quiet(uint32_t reason)

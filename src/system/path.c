@@ -181,17 +181,25 @@ static tr_ref look_top(tr_system *sys, const char *path)
 tr_ref (tr_lookup)(tr_from from, const char *path)
 {
     tr_system *sys = system_of(from);
+    uint64_t magic = *(const uint64_t *)(const void *)from.ctx;
+    tr_ctx *ctx = magic == TRI_CTX_MAGIC ? from.ctx : NULL;
     if (path == NULL || path[0] == '\0') {
+        tri_error_set(ctx, "tr_lookup of an empty path");
         return (tr_ref){0, TR_EINVAL};
     }
+    tr_ref ref = {0};
     if (path[0] != '/') {  // relative: to the actor, or to /user
-        uint64_t magic = *(const uint64_t *)(const void *)from.ctx;
-        return look_below(sys, magic == TRI_CTX_MAGIC ? from.ctx->cell
-                                                      : sys->user,
-                          path);
+        ref = look_below(sys, ctx != NULL ? ctx->cell : sys->user, path);
+    } else {
+        ref = look_top(sys, path);
+        ref = ref.cell != 0 ? ref : look_below(sys, sys->root, path);
     }
-    tr_ref ref = look_top(sys, path);
-    return ref.cell != 0 ? ref : look_below(sys, sys->root, path);
+    if (ref.cell == 0) {
+        tri_error_set(ctx, "no actor has the path %s%s; tr_tree shows all",
+                      path[0] == '/' ? "" : ctx != NULL ? "./" : "/user/",
+                      path);
+    }
+    return ref;
 }
 
 /* ---- extra top levels ---- */
@@ -219,7 +227,7 @@ tr_err tr_top_level(tr_system *sys, const char *name, tr_ref ref)
     tri_layers *layers = tri_layers_of(sys);
     if (name == NULL || tri_name_check(name) != TR_OK || is_reserved(name) ||
         (ref.cell >> 48) != sys->tag) {
-        tri_error_set(NULL, "/%s is reserved or not a name",
+        tri_error_set(NULL, "/%s cannot be a top level: it is reserved, or not a name",
                       name != NULL ? name : "");
         return TR_EINVAL;
     }

@@ -160,7 +160,7 @@ tr_err (tr_persist)(tr_ctx *ctx, void *self, const void *next,
     TR_TRY(tri_question_may_ask(ctx, "tr_persist", site));
     if (type == NULL || tri_first_behaviour(ctx->cell)->def->applier_count) {
         tri_error_set(ctx, "tr_persist at %s: %s", site,
-                      type == NULL ? "the state has no schema"
+                      type == NULL ? "the state has no schema: TR_STATE"
                                    : "the state is made of events: tr_emit");
         return TR_ESTORAGE;
     }

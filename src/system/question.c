@@ -172,7 +172,8 @@ tr_err tri_question_may_ask(tr_ctx *ctx, const char *call, const char *site)
 {
     const tri_props *props = ctx->cell->props;
     if (props == NULL || props->storage == NULL) {
-        tri_error_set(ctx, "%s at %s: this actor has no storage", call, site);
+        tri_error_set(ctx, "%s at %s: this actor has no storage; give it "
+                      "one with .storage at tr_spawn or tr_host", call, site);
         return TR_ESTORAGE;
     }
     if (!tri_can_park(ctx)) {
