@@ -1,0 +1,47 @@
+#!/bin/sh
+# guide_test.sh - the guide speaks of what is there. Covers PA11 and TE12.
+#
+# Every name of the library in README and guide is one of the headers, every
+# link between pages leads somewhere, and the pages that must be there are:
+# the way from Akka, good habits with pools and actors on demand, and the
+# example of death watch that they point to.
+set -eu
+cd "$TR_SOURCE_DIR"
+status=0
+
+complain() {
+    echo "$*"
+    status=1
+}
+
+# Errors and reasons of dead letters are lists of X(NAME, number, text).
+names=$(cat include/troupe/*.h | grep -oE '\b(tr|TR)_[A-Za-z0-9_]+'
+    cat include/troupe/*.h | sed -nE 's/^ +X\((\w+),.*/TR_\1 TR_DEAD_\1/p' |
+        tr ' ' '\n')
+for page in README.md docs/guide/*.md; do
+    for name in $(grep -oE '\b(tr|TR)_[A-Za-z0-9_]+' "$page" | sort -u); do
+        case $name in
+        *_) continue ;;  # the beginning of a name, as in TR_ON_*
+        TR_TEST_SCALE | TR_TEST_* | TR_MODEL_*) continue ;;  # of the tests
+        esac
+        printf '%s\n' "$names" | grep -qx "$name" ||
+            complain "$page: $name is in no header"
+    done
+    for link in $(grep -oE '\]\([^)#: ]+' "$page" | cut -c3- | sort -u); do
+        [ -e "$(dirname "$page")/$link" ] || complain "$page: no $link"
+    done
+done
+
+wants() {  # FILE TEXT...
+    file=$1
+    shift
+    for text; do
+        grep -qF -- "$text" "$file" || complain "$file: nothing on $text"
+    done
+}
+
+wants docs/guide/from-akka.md tr_watch tr_spawn tr_ask
+wants docs/guide/best-practices.md tr_router tr_child tr_virtual \
+    05_death_watch.c
+wants examples/05_death_watch.c tr_terminated
+exit $status
