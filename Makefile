@@ -30,7 +30,7 @@ BUILD = $(Q)cmake --build build/$(1) -j $(JOBS) $(2) -- $(NINJA_FLAGS)
 TEST = $(Q)ctest --test-dir build/$(1) -j 2 --output-on-failure \
 	--no-tests=ignore $(2)
 
-.PHONY: all help deps-% run demo test check style bench bench-peers sim fuzz \
+.PHONY: all help deps-% run demo test check style bench bench-peers sim sim-fresh fuzz \
 	crash coverage install uninstall format lint requirements clean
 
 all: build/release/build.ninja
@@ -42,6 +42,7 @@ help:
 	@echo 'make check        compilers, sanitizers, torture: all tests'
 	@echo 'make style        headers, layers, symbols'
 	@echo 'make sim          simulated scenarios, SEEDS=$(SEEDS)'
+	@echo 'make sim-fresh    fresh seeds for SIM_SECONDS=$(SIM_SECONDS)'
 	@echo 'make crash        a saving process is killed, KILLS=$(KILLS) times'
 	@echo 'make fuzz         every fuzzer for FUZZ_SECONDS=$(FUZZ_SECONDS)'
 	@echo 'make bench        every workload of troupe-bench, SCALE=$(SCALE)'
@@ -101,6 +102,17 @@ sim: deps-test build/release/build.ninja
 	$(Q)tools/sim_explore.py --seeds $(SEEDS) --jobs $(JOBS) \
 		--state build/sim-state.json --keep tests/sim/seeds.txt \
 		build/release/tests/sim/sim_*
+
+# Fresh seeds for SIM_SECONDS, from a number that the commit decides.
+SIM_BASE = $(shell printf '%d' 0x$$(git rev-parse --short=8 HEAD \
+		2>/dev/null || date +%s))
+SIM_SECONDS ?= 75
+sim-fresh: deps-test build/release/build.ninja
+	$(call BUILD,release)
+	$(Q)echo 'sim-fresh: seeds from $(SIM_BASE) for $(SIM_SECONDS) s'
+	$(Q)tools/sim_explore.py --seeds 100000 --jobs $(JOBS) --fresh \
+		--first $(SIM_BASE) --seconds $(SIM_SECONDS) --strict 1000000 \
+		--state build/sim-fresh.json build/release/tests/sim/sim_*
 
 crash: deps-test build/release/build.ninja
 	$(call BUILD,release,--target crash_sqlite)

@@ -9,7 +9,12 @@ with the command that replays it. With --keep it is appended to the list of
 seeds that the tests run for ever.
 
 Usage: sim_explore.py --seeds N [--jobs N] [--chunk N] [--state FILE]
-                      [--keep FILE] [--fresh] program...
+                      [--keep FILE] [--fresh] [--first SEED] [--seconds N]
+                      [--strict N] program...
+
+At the end every fault class and every buggify site is listed with how often
+it struck, over all calls. One that could strike and never did is a hole in
+the scenarios: with --strict seeds or more in all, that ends with 1, too.
 
 Ends with 1 if a seed failed, in this call.
 """
@@ -28,9 +33,7 @@ import time
 
 LOG = re.compile(r"^\S+ (?:DEBUG|INFO|WARN|ERROR)\s+sim (?P<text>.*)$")
 FAILED = re.compile(r"\bseed (\d+) failed at ")
-FIGURES = re.compile(
-    r"(\d+) of \d+ seeds, (\d+) failed; (\d+) seeds/s, (\d+) simulated s/s, "
-    r"(\d+) steps/s, (\d+) faults")
+TOTALS = re.compile(r"in all (\d+\.\d+) simulated s, (\d+) steps")
 COUNTER = re.compile(r"(fault|buggify)\s+(\S+)\s+(\d+) of\s+(\d+)")
 PROGRESS_EVERY = 2.0  # seconds
 CHUNK_SECONDS = 2.0   # a chunk of seeds should take about that long
@@ -48,11 +51,12 @@ class Figures:
         self.cpu = stored.get("cpu_seconds", 0.0)
         self.faults = collections.Counter(stored.get("faults", {}))
         self.sites = collections.Counter(stored.get("sites", {}))
+        self.reached = collections.Counter(stored.get("reached", {}))
 
     def stored(self):
         return {"seeds": self.seeds, "simulated_seconds": self.simulated,
                 "cpu_seconds": round(self.cpu, 3), "faults": dict(self.faults),
-                "sites": dict(self.sites)}
+                "sites": dict(self.sites), "reached": dict(self.reached)}
 
     def add(self, other):
         self.seeds += other.seeds
@@ -60,6 +64,17 @@ class Figures:
         self.cpu += other.cpu
         self.faults.update(other.faults)
         self.sites.update(other.sites)
+        self.reached.update(other.reached)
+
+    def never(self):
+        """What could have struck and never has."""
+        struck = self.faults + self.sites  # drops what is zero
+        return sorted(name for name in self.reached if name not in struck)
+
+    def coverage(self):
+        places = set(self.faults) | set(self.sites)
+        struck = self.faults + self.sites
+        return f"{len(struck)} of {len(places)} classes and sites"
 
     def __str__(self):
         fired = sum(self.faults.values())
@@ -87,35 +102,25 @@ def site_name(name):
     return parts[-1] if parts else name
 
 
-def simulated(figures, span):
-    """Simulated seconds, from rates that are rounded down to whole numbers.
-
-    Many seeds in a second: their number tells how long the runs took, without
-    the start of the process. Few: the start is nothing beside them.
-    """
-    runs, _, seeds_rate, time_rate, _, _ = map(int, figures.groups())
-    if seeds_rate >= 20:
-        span = runs / (seeds_rate + 0.5)
-    return int(time_rate * span)
-
-
-def read_output(chunk, text, span):
+def read_output(chunk, text):
     for line in text.splitlines():
         log = LOG.match(line)
         words = log.group("text") if log else ""
         failed = FAILED.search(words)
         if failed:
             chunk.failed[int(failed.group(1))] = words
-        figures = FIGURES.search(words)
-        if figures:  # the last line of them counts
-            chunk.figures.simulated = simulated(figures, span)
+        totals = TOTALS.search(words)
+        if totals:
+            chunk.figures.simulated = round(float(totals.group(1)))
         counter = COUNTER.search(words)
-        if counter and int(counter.group(3)) > 0:
-            kind, name, fired, _ = counter.groups()
-            if kind == "fault":
-                chunk.figures.faults[name] += int(fired)
-            else:
-                chunk.figures.sites[site_name(name)] += int(fired)
+        if counter:
+            kind, name, fired, reached = counter.groups()
+            name = name if kind == "fault" else site_name(name)
+            of_kind = (chunk.figures.faults if kind == "fault"
+                       else chunk.figures.sites)
+            of_kind[name] += int(fired)
+            if int(reached) > 0:
+                chunk.figures.reached[name] += int(reached)
 
 
 def run(chunk):
@@ -131,7 +136,7 @@ def run(chunk):
         status, text = "no end", ""
     chunk.seconds = time.monotonic() - begun
     chunk.figures.seeds = chunk.count
-    read_output(chunk, text, chunk.seconds)
+    read_output(chunk, text)
     if status != 0 and not chunk.failed:
         if chunk.count == 1:
             last = text.strip().splitlines()[-1:] or [""]
@@ -160,6 +165,7 @@ class Explorer:
         self.begun = time.monotonic()
         self.told = self.begun
         self.failed = []  # (program, seed, text)
+        self.never = []   # what should have struck
         self.by_name = {self.name(p): Figures() for p in args.programs}
 
     @staticmethod
@@ -205,18 +211,21 @@ class Explorer:
                 f"failed; {rate:.0f} seeds/s, "
                 f"{int(self.now.simulated / max(self.now.cpu, 0.001))} "
                 f"simulated s per CPU s, "
-                f"{sum(self.now.faults.values())} faults")
+                f"{sum(self.now.faults.values())} faults, "
+                f"{self.now.coverage()}")
         end = "\n" if last or not sys.stderr.isatty() else "\r"
         print(line, end=end, file=sys.stderr, flush=True)
 
     def explore(self, program, pool):
         """All seeds of one program, the chunks as large as they are quick."""
         state = self.of(program)
-        first, left = state["next"], self.args.seeds
+        first, left = self.args.first or state["next"], self.args.seeds
+        until = time.monotonic() + self.args.seconds / len(self.args.programs)
         size = self.args.chunk or 5
         usage = resource.getrusage(resource.RUSAGE_CHILDREN)
         cpu_before = usage.ru_utime + usage.ru_stime
-        while left > 0:
+        while left > 0 and (not self.args.seconds
+                            or time.monotonic() < until):
             chunks = []
             while left > 0 and len(chunks) < self.args.jobs:
                 count = min(size, left)
@@ -241,7 +250,8 @@ class Explorer:
         sums = Figures(state.get("figures"))
         for chunk in done:
             sums.add(chunk.figures)
-        state["next"] = first
+        if not self.args.first:
+            state["next"] = first
         state["figures"] = sums.stored()
         self.save()
 
@@ -251,13 +261,21 @@ class Explorer:
             name = self.name(program)
             total = Figures(self.of(program).get("figures"))
             print(f"{name}: {self.by_name[name]}; in all calls: {total}")
-        faults = Figures()
+        total = Figures()
         for entry in self.state.values():
-            faults.add(Figures(entry.get("figures")))
-        for kind, counts in (("fault", faults.faults),
-                             ("buggify", faults.sites)):
+            total.add(Figures(entry.get("figures")))
+        for kind, counts in (("fault", total.faults),
+                             ("buggify", total.sites)):
             for what, fired in sorted(counts.items()):
-                print(f"{kind:7} {what:44} {fired:12}")
+                note = "" if fired else (
+                    "  NEVER" if total.reached[what] else
+                    "  no scenario can")
+                print(f"{kind:7} {what:44} {fired:12}{note}")
+        print(f"in all calls: {total}, {total.coverage()}")
+        if total.seeds >= self.args.strict * len(self.args.programs):
+            self.never = total.never()
+            for what in self.never:
+                print(f"NEVER struck: {what}: no run shows what it does")
         for program, seed, text in self.failed:
             print(f"FAILED {program} --seed {seed} --trace   # {text}")
 
@@ -281,7 +299,7 @@ class Explorer:
                 print("\ninterrupted; the next call goes on from here")
         self.report()
         self.keep()
-        return 1 if self.failed else 0
+        return 1 if self.failed or self.never else 0
 
 
 def main():
@@ -293,6 +311,13 @@ def main():
                         help="seeds for one process; default: as is quick")
     parser.add_argument("--state", default="build/sim-state.json")
     parser.add_argument("--keep", help="append failing seeds to this file")
+    parser.add_argument("--first", type=int, default=0,
+                        help="the first seed, instead of the next one")
+    parser.add_argument("--seconds", type=float, default=0,
+                        help="real time after which no new seeds are begun")
+    parser.add_argument("--strict", type=int, default=1000,
+                        help="seeds of each program from which on a class or "
+                        "site that never struck is a failure")
     parser.add_argument("--fresh", action="store_true",
                         help="forget what earlier calls did")
     parser.add_argument("programs", nargs="+")

@@ -35,6 +35,7 @@ typedef struct site_sum {
 /* Over all runs. */
 typedef struct figures {
     uint64_t runs, failed, steps;
+    uint64_t trace;    // the sum of the hashes of all runs
     tr_nanos time;     // virtual
     tr_nanos started;  // real
     tr_nanos told;     // when the last line of progress was written
@@ -193,6 +194,7 @@ static void add_result(figures *it, const tri_sim_result *result)
     it->runs++;
     it->failed += result->err != TR_OK;
     it->steps += result->steps;
+    it->trace += result->hash;
     it->time += result->time;
     for (uint32_t i = 0; i < TRI_FAULT_COUNT; i++) {
         it->faults[i].reached += result->faults[i].reached;
@@ -236,17 +238,25 @@ static void tell_counter(const char *what, const char *name,
 
     snprintf(line, sizeof(line), "%-7s %-28s %12" PRIu64 " of %12" PRIu64 "%s",
              what, name, count->fired, count->reached,
-             count->fired == 0 ? " (never)" : "");
+             count->reached == 0 ? " (not reached)"
+             : count->fired == 0 ? " (never)"
+                                 : "");
     say(TRI_LOG_INFO, line);
 }
 
 static void tell_figures(figures *it, uint64_t wanted)
 {
+    char line[LINE_MAX];
+
     tell_progress(it, wanted, true);
+    snprintf(line, sizeof(line),
+             "in all %" PRId64 ".%03" PRId64 " simulated s, %" PRIu64
+             " steps, trace %016" PRIx64,
+             it->time / TR_SECONDS(1), it->time % TR_SECONDS(1) / TR_MS(1),
+             it->steps, it->trace);
+    say(TRI_LOG_INFO, line);
     for (uint32_t i = 0; i < TRI_FAULT_COUNT; i++) {
-        if (it->faults[i].reached > 0) {
-            tell_counter("fault", tri_sim_fault_name(i), &it->faults[i]);
-        }
+        tell_counter("fault", tri_sim_fault_name(i), &it->faults[i]);
     }
     for (const site_sum *site = it->sites; site != NULL; site = site->next) {
         tell_counter("buggify", site->name, &site->count);
