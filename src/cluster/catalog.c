@@ -313,10 +313,7 @@ static tr_err activate(tri_cluster *cluster, tri_worker *worker,
                                          memory_order_relaxed);
     atomic_fetch_add_explicit(&cluster->active, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&v->kind->active, 1, memory_order_relaxed);
-    atomic_fetch_add_explicit(&cluster->sys->live_cells, 1,
-                              memory_order_relaxed);
-    atomic_fetch_add_explicit(&worker->count.spawned, 1,
-                              memory_order_relaxed);
+    tri_count(&worker->count.spawned);
     list_append(&cluster->shards[v->shard], v);
     cell->queue = mail;
     atomic_store_explicit(&cell->queued, length_of(mail),

@@ -419,6 +419,16 @@ static void send_signal(tr_from from, tr_ref ref, uint32_t signal)
 
 void (tr_stop)(tr_from from, tr_ref ref)
 {
+    tr_ctx *ctx = from.ctx;
+    // Oneself: the cell is ours and awake, nobody must be poked.
+    if (ctx->magic == TRI_CTX_MAGIC && tri_ref_cell(ref) == ctx->cell &&
+        tr_ref_eq(ref, tri_cell_ref(ctx->sys, ctx->cell))) {
+        // Relaxed: for our own turn; others only peek.
+        atomic_fetch_or_explicit(&ctx->cell->signals, TRI_SIG_STOP,
+                                 memory_order_relaxed);
+        ctx->cell->slow |= TRI_SLOW_SIGNAL;
+        return;
+    }
     send_signal(from, ref, TRI_SIG_STOP);
 }
 

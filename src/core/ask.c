@@ -343,8 +343,7 @@ static tr_err send_request(tr_ctx *ctx, tri_wait *wait, tr_nanos deadline,
     tri_actor_from who = {.sys = ctx->sys, .worker = ctx->worker, .ctx = NULL,
                           .sender = tri_cell_ref(ctx->sys, ctx->cell)};
     // Relaxed: a statistic.
-    atomic_fetch_add_explicit(&ctx->worker->count.asks, 1,
-                              memory_order_relaxed);
+    tri_count(&ctx->worker->count.asks);
     tr_err err = tri_try_send(&who, wait->target, msg);
     if (err != TR_OK) {
         tri_msg_free(&ctx->worker->cache, msg);

@@ -54,11 +54,14 @@ tri_cell *tri_cell_new(tr_system *sys, tri_cache *cache, uint64_t id)
     cell->props = NULL;
     // Relaxed, all: as in tri_cell_reset.
     atomic_store_explicit(&cell->flags, 0, memory_order_relaxed);
-    // A late sender may have made one for the dead.
-    tri_ext *left = atomic_exchange_explicit(&cell->ext, NULL,
-                                             memory_order_acquire);
-    if (left != NULL) {
-        tri_cache_free(cache, TRI_CLASS_EXT, left);
+    // A late sender may have made one for the dead. Relaxed: a glance. One
+    // that is made after it is the new actor's, as after the exchange.
+    if (atomic_load_explicit(&cell->ext, memory_order_relaxed) != NULL) {
+        tri_ext *left = atomic_exchange_explicit(&cell->ext, NULL,
+                                                 memory_order_acquire);
+        if (left != NULL) {
+            tri_cache_free(cache, TRI_CLASS_EXT, left);
+        }
     }
     atomic_store_explicit(&cell->signals, id << TRI_SIG_BITS,
                           memory_order_relaxed);
@@ -124,9 +127,13 @@ tri_ext *tri_ext_need(tri_worker *worker, tri_cell *cell)
 
 void tri_ext_free(tri_worker *worker, tri_cell *cell)
 {
-    // Acquire: as tri_ext_need.
-    tri_ext *ext = atomic_exchange_explicit(&cell->ext, NULL,
-                                            memory_order_acquire);
+    // Relaxed: a glance; what comes later is for tri_cell_new. Acquire: as
+    // tri_ext_need.
+    tri_ext *ext = atomic_load_explicit(&cell->ext, memory_order_relaxed);
+    if (ext != NULL) {
+        ext = atomic_exchange_explicit(&cell->ext, NULL,
+                                       memory_order_acquire);
+    }
     if (ext != NULL) {
         TRI_CHECK(ext->parked == NULL);
         tri_room_close(worker, ext);

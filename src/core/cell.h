@@ -97,6 +97,7 @@ enum {
     TRI_SLOW_BLOCKED = 16, // senders wait for room
     TRI_SLOW_BOUNDED = 32, // messages are counted
     TRI_SLOW_TIMEOUT = 64, // a receive timeout is to be pushed back
+    TRI_SLOW_SIGNAL = 128, // it has sent a signal to itself
 };
 
 enum { TRI_HOME_NONE = 0xffff };

@@ -105,9 +105,7 @@ static uint32_t closes(const link *home, link *chain)
 
 static void count_refused(tr_ctx *ctx)
 {
-    // Relaxed: a statistic.
-    atomic_fetch_add_explicit(&ctx->worker->count.deadlocks, 1,
-                              memory_order_relaxed);
+    tri_count(&ctx->worker->count.deadlocks);
 }
 
 static void describe(tr_system *sys, tr_ctx *ctx, const link *home,

@@ -220,9 +220,7 @@ void tri_life_fail(tr_ctx *ctx, tr_err err)
     }
     record_failure(ctx, msg, err);
     tri_turn_end(ctx);
-    // Relaxed: a statistic.
-    atomic_fetch_add_explicit(&worker->count.failures, 1,
-                              memory_order_relaxed);
+    tri_count(&worker->count.failures);
     cell->stage = 0;
     tri_life_set(worker, cell, TR_STATE_FAILED);
     tri_join_started(worker, cell, err);
@@ -395,7 +393,8 @@ void tri_life_signals(tr_ctx *ctx, uint32_t signals)
 tri_step tri_life_step(tr_ctx *ctx)
 {
     tri_cell *cell = ctx->cell;
-    if (tri_parked_count(cell, TRI_CUT_HOOKS) > 0) {
+    if ((cell->slow & TRI_SLOW_PARKED) &&
+        tri_parked_count(cell, TRI_CUT_HOOKS) > 0) {
         return TRI_STEP_WAIT;
     }
     switch (tri_cell_life(cell)) {

@@ -45,7 +45,7 @@ void tri_children_unlink(tri_ext *parent, tri_cell *child);
 void tri_child_to_root(tr_system *sys, tri_ext *from, tri_cell *child);
 tr_err tri_name_check(const char *name);
 /* One actor less; wakes whoever waits for the last. */
-void tri_live_less(tr_system *sys);
+void tri_live_less(tri_worker *worker);
 
 /* ---- supervise.c ---- */
 

@@ -88,6 +88,29 @@ static inline tri_cell *tri_own_take(tri_worker *worker)
     return cell;
 }
 
+/* The index-th oldest of the FIFO, or NULL. Whoever is in. */
+static inline tri_cell *tri_own_remove(tri_worker *worker, uint32_t index)
+{
+    tri_cell **link = &worker->own, *before = NULL;
+    for (; index > 0 && *link != NULL; index--) {
+        before = *link;
+        link = &before->run_next;
+    }
+    tri_cell *cell = *link;
+    if (cell != NULL) {
+        *link = cell->run_next;
+        if (cell->run_next == NULL) {
+            worker->own_last = before;
+        }
+        // Relaxed: for others it is a hint.
+        atomic_store_explicit(
+            &worker->own_count,
+            atomic_load_explicit(&worker->own_count, memory_order_relaxed) - 1,
+            memory_order_relaxed);
+    }
+    return cell;
+}
+
 /* The oldest of the spawned, the root of the largest subtree, or NULL. */
 static inline tri_cell *tri_fresh_oldest(tri_worker *worker)
 {

@@ -31,7 +31,7 @@ enum {
     TRI_BATCH_SENDS = 2,      // sends of one turn before it yields
 #else
     TRI_RING = 256,           // runnable cells a worker offers to others
-    TRI_FRESH = 256,          // spawned and not yet run
+    TRI_FRESH = 1024,         // spawned and not yet run
     TRI_BATCH_MESSAGES = 4096,
     TRI_BATCH_SENDS = 256,    // performance.md 3.3
 #endif
@@ -39,10 +39,12 @@ enum {
     TRI_CLOCK_FIRST = 8,      // and before the first two of an activation
     TRI_ID_BLOCK = 1024,      // ids a worker takes at once
     TRI_DEFS_CACHED = 16,
-    TRI_FAIR = 64,            // picks between two looks at what waits longest
+    TRI_FAIR = 64,            // picks between two looks at the shared queue
+    TRI_BURIED = 1024,        // new cells between two of the oldest
     TRI_LOOK_EVERY = 16,      // picks between two looks at the clock
     TRI_STEAL_EVERY = 8,      // rounds of a search between two attempts
     TRI_STEAL_MAX = 256,      // cells taken at once from a stuck worker
+    TRI_UNBOUND_MAX = 64,     // bound cells passed over to find another
 };
 
 /* tri_worker.look: what others ask a worker to do when it picks. */
@@ -53,6 +55,13 @@ enum {
 
 #define TRI_QUANTUM ((tr_nanos)200000)  // an activation may last this long
 #define TRI_SPIN    ((tr_nanos)50000)   // an idle worker looks around
+#ifdef TRI_TORTURE
+#define TRI_SHARE_EACH  ((tr_nanos)0)
+#else
+#define TRI_SHARE_EACH  ((tr_nanos)2000)    // activations this long are shared
+#endif
+#define TRI_SHARE_ROUND ((tr_nanos)100000)  // or when the last waits this long
+#define TRI_ASKED_LATELY ((tr_nanos)1000000)  // else the two do not compare
 #define TRI_LONE    ((tr_nanos)20000)   // a lone cell may be stolen after
 #define TRI_WAKE_MIN UINT64_C(50000)    // as long as a wake-up takes
 #define TRI_WAKE_MAX UINT64_C(10000000)
@@ -129,6 +138,15 @@ typedef struct tri_counters {  // written by one worker, read by anybody
     _Atomic(uint64_t) restarts;
 } tri_counters;
 
+/* One more; the worker's thread, or whoever holds the outside's lock. */
+static inline void tri_count(_Atomic(uint64_t) *counter)
+{
+    // Relaxed: one writer; for others a statistic.
+    atomic_store_explicit(
+        counter, atomic_load_explicit(counter, memory_order_relaxed) + 1,
+        memory_order_relaxed);
+}
+
 struct tri_worker {
     /* ---- the worker's own ---- */
     tr_system *sys;
@@ -143,8 +161,6 @@ struct tri_worker {
     tri_after after;
     tri_cell *after_cell;
     tri_fiber *after_fiber;
-    tri_cell *bound, *bound_last;  // cells that only this worker may run
-    uint32_t bound_count;
     uint32_t tick;
     uint32_t fresh_picks;
     bool stepping;         // runs one activation at a time for a world
@@ -164,6 +180,8 @@ struct tri_worker {
     bool monitor_told;
     tr_nanos monitor_asked;   // since then it should have ended; 0: no
     tr_nanos backlog_since;   // more than one has been waiting; 0: no
+    tr_nanos asked_at;        // for a share: the last request
+    uint64_t asked_progress;
     uint64_t seen_progress[TRI_GROUP_MAX];  // of each victim, for steal
 
     /* ---- runnable cells of its own: private.h ---- */
@@ -233,6 +251,11 @@ typedef struct tri_up {
     tr_err (*load_state)(tr_ctx *ctx, void *self);
 } tri_up;
 
+/* How many actors there are: spawned and not yet gone. Any thread. */
+uint64_t tri_live_count(tr_system *sys);
+/* From now on each end changes and wakes sys->last_word. */
+void tri_live_await(tr_system *sys);
+
 struct tr_metrics_snapshot;
 
 /*
@@ -288,7 +311,8 @@ struct tr_system {
     _Atomic(bool) stopping_workers;
     _Atomic(uint32_t) monitor_word;
     tri_thread *monitor;
-    _Atomic(uint32_t) live_cells;     // spawned and not freed
+    _Atomic(uint32_t) last_awaited;   // the closing thread counts: spawn.c
+    _Atomic(uint32_t) last_word;      // changes when it must count again
     _Atomic(uint32_t) watch_events;   // event kinds somebody listens to
     tri_lock zombies_lock;
     tri_cell *zombies;                // ended by force, still in a handler

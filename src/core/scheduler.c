@@ -1,12 +1,13 @@
 /*
  * scheduler.c - where runnable cells wait, who runs them, who sleeps.
  *
- * A worker picks from five places: its own FIFO and `fresh`, spawned cells,
+ * A worker picks from four places: its own FIFO and `fresh`, spawned cells,
  * newest first, so that trees unfold depth first and memory stays warm
- * (private.h); `ring`, what it has offered to others (share.c); `bound`, cells
- * that only it may run because a turn of theirs is parked on one of its
- * stacks; and the group's shared queue. The order rotates, so none of them can
- * starve another.
+ * (private.h); `ring`, what it has offered to others (share.c); and the
+ * group's shared queue. The order rotates, so none of them can starve another.
+ * Cells with a `home`, because a turn of theirs is parked on one of a worker's
+ * stacks, go to that worker's FIFO, through its inbox where another thread
+ * schedules them, and are never offered.
  *
  * What this costs on two cores decides more than anything else: a wake-up
  * takes as long as thousands of messages, and a thief that takes the only
@@ -81,32 +82,7 @@ static tri_cell *shared_pop(tri_group *group)
     return cell;
 }
 
-/* ---- bound cells ---- */
-
-static void bound_push(tri_worker *worker, tri_cell *cell)
-{
-    cell->run_next = NULL;
-    if (worker->bound_last != NULL) {
-        worker->bound_last->run_next = cell;
-    } else {
-        worker->bound = cell;
-    }
-    worker->bound_last = cell;
-    worker->bound_count++;
-}
-
-static tri_cell *bound_pop(tri_worker *worker)
-{
-    tri_cell *cell = worker->bound;
-    if (cell != NULL) {
-        worker->bound = cell->run_next;
-        if (worker->bound == NULL) {
-            worker->bound_last = NULL;
-        }
-        worker->bound_count--;
-    }
-    return cell;
-}
+/* ---- cells bound to a worker, from other threads ---- */
 
 static void inbox_push(tri_worker *worker, tri_cell *cell)
 {
@@ -121,7 +97,7 @@ static void inbox_push(tri_worker *worker, tri_cell *cell)
         memory_order_relaxed));
 }
 
-/* Moves the inbox to the bound cells, oldest first. */
+/* Moves the inbox to our own, oldest first. */
 static void inbox_take(tri_worker *worker)
 {
     // Seq_cst: also the last look before the worker sleeps.
@@ -140,7 +116,7 @@ static void inbox_take(tri_worker *worker)
     }
     while (oldest != NULL) {
         tri_cell *next = oldest->run_next;
-        bound_push(worker, oldest);
+        tri_own_push(worker, oldest);
         oldest = next;
     }
 }
@@ -232,7 +208,7 @@ void tri_schedule(tri_worker *worker, tri_cell *cell)
     }
     if (TRI_UNLIKELY(cell->home != TRI_HOME_NONE)) {
         if (cell->home == worker->index) {
-            bound_push(worker, cell);
+            tri_own_push(worker, cell);
         } else {
             // Acquire: the worker was published by tri_worker_new.
             tri_worker *home = atomic_load_explicit(&sys->workers[cell->home],
@@ -244,11 +220,7 @@ void tri_schedule(tri_worker *worker, tri_cell *cell)
     }
     tri_group *group = group_of(sys, cell);
     if (TRI_LIKELY(worker->group == group)) {
-        if (worker->stepping) {
-            bound_push(worker, cell);
-        } else {
-            tri_own_push(worker, cell);
-        }
+        tri_own_push(worker, cell);
         return;
     }
     shared_push(group, cell, cell, 1);
@@ -301,7 +273,7 @@ static tri_cell *search(tri_worker *worker)
     atomic_fetch_add_explicit(&group->searching, 1, memory_order_seq_cst);
     for (uint32_t round = 0; cell == NULL; round++) {
         inbox_take(worker);
-        if ((cell = bound_pop(worker)) != NULL ||
+        if ((cell = tri_own_pop(worker)) != NULL ||
             (cell = shared_pop(group)) != NULL) {
             break;
         }
@@ -341,9 +313,7 @@ static void worker_sleep(tri_worker *worker)
                 must_leave(worker);
     tr_nanos timeout = until_timer(worker, tri_clock(worker));
     if (!work && timeout > 0) {
-        // Relaxed: a statistic.
-        atomic_fetch_add_explicit(&worker->count.parks, 1,
-                                  memory_order_relaxed);
+        tri_count(&worker->count.parks);
         world->ops->park(world, &worker->park_word, 1, timeout);
     }
     atomic_fetch_sub_explicit(&group->sleeping, 1, memory_order_seq_cst);
@@ -406,9 +376,7 @@ static void fire_one(tri_worker *worker, tri_timer *timer)
         tri_wait_timed_out(worker, tri_container_of(timer, tri_wait, timer));
         break;
     default:
-        // Relaxed: a statistic.
-        atomic_fetch_add_explicit(&worker->count.timers, 1,
-                                  memory_order_relaxed);
+        tri_count(&worker->count.timers);
         tri_user_timer_fire(worker,
                             tri_container_of(timer, tri_user_timer, timer));
         break;
@@ -451,7 +419,7 @@ static void look_at_clock(tri_worker *worker)
 /* The newest; now and then the oldest, lest it be buried for ever. */
 static tri_cell *fresh_pick(tri_worker *worker)
 {
-    bool oldest = ++worker->fresh_picks % TRI_FAIR == 0;
+    bool oldest = ++worker->fresh_picks % TRI_BURIED == 0;
     return tri_fresh_pop(worker, oldest);
 }
 
@@ -462,15 +430,13 @@ static tri_cell *pick(tri_worker *worker)
     if (tick % TRI_FAIR == 0 && (cell = shared_pop(worker->group)) != NULL) {
         return cell;
     }
-    // What we have offered and nobody took.
-    if (tick % TRI_LOOK_EVERY == 0 && (cell = tri_ring_take(worker)) != NULL) {
-        return cell;
-    }
-    if (tick % 2 == 0 && (cell = bound_pop(worker)) != NULL) {
+    // What we have offered and nobody took, and what is new.
+    if (tick % TRI_LOOK_EVERY == 0 &&
+        ((cell = tri_ring_take(worker)) != NULL ||
+         (cell = fresh_pick(worker)) != NULL)) {
         return cell;
     }
     if ((cell = tri_own_pop(worker)) != NULL ||
-        (cell = bound_pop(worker)) != NULL ||
         (cell = fresh_pick(worker)) != NULL ||
         (cell = tri_ring_take(worker)) != NULL) {
         return cell;
@@ -484,7 +450,7 @@ tri_cell *tri_worker_next(tri_worker *worker)
 {
     // The usual case first: something of our own, nothing special to do.
     uint32_t tick = worker->tick;
-    if (TRI_LIKELY(tick % TRI_LOOK_EVERY != 0 && worker->bound == NULL &&
+    if (TRI_LIKELY(tick % TRI_LOOK_EVERY != 0 &&
                    // Relaxed: hints; the slow way looks properly.
                    atomic_load_explicit(&worker->inbox,
                                         memory_order_relaxed) == NULL &&
@@ -554,24 +520,15 @@ uint32_t tri_worker_runnable(tri_worker *worker)
     inbox_take(worker);
     tri_cell *cell;
     while ((cell = shared_pop(worker->group)) != NULL) {
-        bound_push(worker, cell);
+        tri_own_push(worker, cell);
     }
-    return worker->bound_count;
+    // Relaxed: our own.
+    return atomic_load_explicit(&worker->own_count, memory_order_relaxed);
 }
 
 tri_cell *tri_worker_pick(tri_worker *worker, uint32_t index)
 {
-    TRI_CHECK(index < worker->bound_count);
-    tri_cell **link = &worker->bound, *before = NULL;
-    while (index-- > 0) {
-        before = *link;
-        link = &(*link)->run_next;
-    }
-    tri_cell *cell = *link;
-    *link = cell->run_next;
-    if (worker->bound_last == cell) {
-        worker->bound_last = before;
-    }
-    worker->bound_count--;
+    tri_cell *cell = tri_own_remove(worker, index);
+    TRI_CHECK(cell != NULL);
     return cell;
 }

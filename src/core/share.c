@@ -81,9 +81,49 @@ static uint32_t own_share(tri_worker *worker, bool lone)
     return lone ? (waiting + 1) / 2 : waiting >= 3 ? waiting / 2 : 0;
 }
 
+/* The oldest that is not bound to its worker, or NULL. Whoever is in. */
+static tri_cell *own_unbound(tri_worker *worker)
+{
+    uint32_t index = 0;
+    tri_cell *cell = worker->own;
+    while (cell != NULL && cell->home != TRI_HOME_NONE &&
+           index < TRI_UNBOUND_MAX) {
+        cell = cell->run_next;
+        index++;
+    }
+    return cell != NULL && cell->home == TRI_HOME_NONE
+               ? tri_own_remove(worker, index)
+               : NULL;
+}
+
 static tri_cell *give_one(tri_worker *worker, bool from_own)
 {
-    return from_own ? tri_own_take(worker) : tri_fresh_oldest(worker);
+    return from_own ? own_unbound(worker) : tri_fresh_oldest(worker);
+}
+
+/*
+ * Is the work that waits worth another core? Cells that run for less than a
+ * message takes from core to core, and are soon all through, are faster with
+ * one worker than with two. Measured from one request to the next.
+ */
+static bool is_worth_it(tri_worker *worker)
+{
+    tr_nanos before = worker->asked_at;
+    uint64_t ran = worker->asked_progress;
+    worker->asked_at = tri_clock(worker);
+    // Relaxed: our own.
+    worker->asked_progress =
+        atomic_load_explicit(&worker->progress, memory_order_relaxed);
+    tr_nanos span = worker->asked_at - before;
+    ran = worker->asked_progress - ran;
+    if (span > TRI_ASKED_LATELY || ran == 0) {
+        return false;  // we do not know; he asks again
+    }
+    tr_nanos each = span / (tr_nanos)ran;
+    tr_nanos round =
+        each * (tr_nanos)atomic_load_explicit(&worker->own_count,
+                                              memory_order_relaxed);
+    return each >= TRI_SHARE_EACH || round >= TRI_SHARE_ROUND;
 }
 
 void tri_share(tri_worker *worker)
@@ -91,8 +131,9 @@ void tri_share(tri_worker *worker)
     if (ring_length(worker) > 0) {
         return;  // it has not been taken yet
     }
+    bool worth = is_worth_it(worker);
     tri_private_enter(worker);
-    uint32_t share = own_share(worker, false);
+    uint32_t share = worth ? own_share(worker, false) : 0;
     bool from_own = share > 0;
     if (!from_own && tri_private_waiting(worker) >= 2) {
         share = 1;
@@ -206,8 +247,7 @@ static tri_cell *steal_from(tri_worker *thief, tri_worker *victim, bool stuck)
         }
         return NULL;
     }
-    // Relaxed: a statistic.
-    atomic_fetch_add_explicit(&thief->count.steals, 1, memory_order_relaxed);
+    tri_count(&thief->count.steals);
     return cell;
 }
 

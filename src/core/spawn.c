@@ -247,12 +247,70 @@ void tri_child_to_root(tr_system *sys, tri_ext *from, tri_cell *child)
     atomic_fetch_sub_explicit(&from->live_children, 1, memory_order_relaxed);
 }
 
-void tri_live_less(tr_system *sys)
+/* ---- how many there are ---- */
+
+/*
+ * Each worker counts its own, so that births and ends on two cores do not
+ * meet in one line. The closing thread sets last_awaited and passes the
+ * barrier of private.h before it counts: an end that did not see the flag
+ * is in its sum.
+ */
+void tri_live_less(tri_worker *worker)
 {
-    // Seq_cst: pairs with the closing thread's look.
-    if (atomic_fetch_sub_explicit(&sys->live_cells, 1,
-                                  memory_order_seq_cst) == 1) {
-        sys->world->ops->wake(sys->world, &sys->live_cells, UINT32_MAX);
+    tr_system *sys = worker->sys;
+    // Relaxed: one writer. Release: the end, to whoever counts it.
+    uint64_t ended =
+        atomic_load_explicit(&worker->count.ended, memory_order_relaxed);
+    atomic_store_explicit(&worker->count.ended, ended + 1,
+                          memory_order_release);
+    if (worker->fences) {
+        // Seq_cst: pairs with the fence of tri_live_await.
+        atomic_thread_fence(memory_order_seq_cst);
+    } else {
+        atomic_signal_fence(memory_order_seq_cst);
+    }
+    // Relaxed: ordered by fence or barrier.
+    if (TRI_UNLIKELY(atomic_load_explicit(&sys->last_awaited,
+                                          memory_order_relaxed))) {
+        // Seq_cst: before the wake; pairs with the look of tri_live_await.
+        atomic_fetch_add_explicit(&sys->last_word, 1, memory_order_seq_cst);
+        sys->world->ops->wake(sys->world, &sys->last_word, UINT32_MAX);
+    }
+}
+
+uint64_t tri_live_count(tr_system *sys)
+{
+    uint64_t ended = 0, spawned = 0;
+    uint32_t count =
+        atomic_load_explicit(&sys->worker_count, memory_order_acquire);
+    for (uint32_t i = 0; i < count; i++) {
+        tri_worker *worker =
+            atomic_load_explicit(&sys->workers[i], memory_order_acquire);
+        // Acquire: pairs with tri_live_less. All ends are read before the
+        // first birth: if the sums are equal, all had ended at that moment.
+        ended += atomic_load_explicit(&worker->count.ended,
+                                      memory_order_acquire);
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        tri_worker *worker =
+            atomic_load_explicit(&sys->workers[i], memory_order_acquire);
+        // Relaxed: as above.
+        spawned += atomic_load_explicit(&worker->count.spawned,
+                                        memory_order_relaxed);
+    }
+    return spawned - ended;
+}
+
+void tri_live_await(tr_system *sys)
+{
+    tri_world *world = sys->world;
+    // Seq_cst: before the fence, or the barrier.
+    atomic_store_explicit(&sys->last_awaited, 1, memory_order_seq_cst);
+    if (world->ops->can_barrier != NULL && world->ops->can_barrier(world)) {
+        world->ops->barrier(world);
+    } else {
+        // Seq_cst: pairs with the fence of tri_live_less.
+        atomic_thread_fence(memory_order_seq_cst);
     }
 }
 
@@ -372,9 +430,7 @@ tr_ref tri_spawn_under(tri_actor_from *who, tri_cell *parent,
         discard(worker, cell);
         return nobody(err);
     }
-    // Relaxed: counters; tri_live_less orders the end.
-    atomic_fetch_add_explicit(&sys->live_cells, 1, memory_order_relaxed);
-    atomic_fetch_add_explicit(&worker->count.spawned, 1, memory_order_relaxed);
+    tri_count(&worker->count.spawned);
     tr_ref ref = tri_cell_ref(sys, cell);
     tri_schedule_fresh(worker, cell);
     return ref;

@@ -90,7 +90,8 @@ static tri_step begin(tr_ctx *ctx)
 
     tri_life_set(worker, cell, TR_STATE_STARTING);
     // Relaxed: only the owner writes.
-    atomic_fetch_add_explicit(&cell->lives, 1, memory_order_relaxed);
+    atomic_store_explicit(&cell->lives, tri_cell_incarnation(cell) + 1,
+                          memory_order_relaxed);
     cell->stage = 0;
     ctx->phase = TR_IN_START;
     tr_err err = state_init(worker, cell);
@@ -158,9 +159,7 @@ void tri_restart_begin(tr_ctx *ctx)
     tri_cell *cell = ctx->cell;
     cell->stage = TRI_STAGE_UNWIND;
     tri_life_set(ctx->worker, cell, TR_STATE_RESTARTING);
-    // Relaxed: a statistic.
-    atomic_fetch_add_explicit(&ctx->worker->count.restarts, 1,
-                              memory_order_relaxed);
+    tri_count(&ctx->worker->count.restarts);
     tri_cut_waits(ctx->worker, cell,
                   TRI_CUT_MESSAGES | TRI_CUT_RUN | TRI_CUT_HOOKS,
                   TR_ERESTARTED);

@@ -277,9 +277,11 @@ static tri_step finish(tr_ctx *ctx)
 
     tri_deadline_disarm(sys, cell);
     tri_life_set(worker, cell, TR_STATE_STOPPED);
-    tri_joins_prepare(worker, cell, reason);
-    tri_life_release(ctx, reason == TR_KILLED ? TR_EKILLED : TR_ESTOPPED);
-    tri_unwatch_all(worker, cell);
+    if (tri_ext_of(cell) != NULL) {
+        tri_joins_prepare(worker, cell, reason);
+        tri_life_release(ctx, reason == TR_KILLED ? TR_EKILLED : TR_ESTOPPED);
+        tri_unwatch_all(worker, cell);
+    }
     tri_drain(ctx);
     tri_room(worker, cell);
     leave_family(cell);
@@ -316,9 +318,7 @@ static tri_step finish(tr_ctx *ctx)
     } else {
         tri_cell_free(&worker->cache, cell);
     }
-    // Relaxed: a statistic. Seq_cst: tr_system_close waits for zero.
-    atomic_fetch_add_explicit(&worker->count.ended, 1, memory_order_relaxed);
-    tri_live_less(sys);
+    tri_live_less(worker);
     return TRI_STEP_ENDED;
 }
 
@@ -351,7 +351,7 @@ bool tri_waits_for_store(tri_cell *cell)
            atomic_load_explicit(&ext->stores, memory_order_acquire) > 0;
 }
 
-tri_step tri_stop_step(tr_ctx *ctx)
+static tri_step one_step(tr_ctx *ctx)
 {
     tri_cell *cell = ctx->cell;
     const tr_actor_def *def = tri_def_of(cell);
@@ -405,5 +405,19 @@ tri_step tri_stop_step(tr_ctx *ctx)
         return TRI_STEP_AGAIN;
     default:
         return tri_waits_for_store(cell) ? TRI_STEP_WAIT : finish(ctx);
+    }
+}
+
+tri_step tri_stop_step(tr_ctx *ctx)
+{
+    for (;;) {
+        tri_step step = one_step(ctx);
+        // What others ask for meanwhile comes first. Relaxed: a glance.
+        if (step != TRI_STEP_AGAIN ||
+            atomic_load_explicit(&ctx->cell->sys_mail,
+                                 memory_order_relaxed) != 0 ||
+            (ctx->cell->slow & TRI_SLOW_PARKED)) {
+            return step;
+        }
     }
 }

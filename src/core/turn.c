@@ -179,12 +179,14 @@ tr_err tri_park(tr_ctx *ctx, tri_wait *wait)
     ctx->wait = wait;
     ctx->ready = false;
     wait->ctx = ctx;
-    // Relaxed: a statistic.
-    atomic_fetch_add_explicit(&worker->count.parked_turns, 1,
-                              memory_order_relaxed);
+    tri_count(&worker->count.parked_turns);
     leave(ctx, next, TRI_AFTER_CONTINUE);
-    atomic_fetch_sub_explicit(&worker->count.parked_turns, 1,
-                              memory_order_relaxed);
+    // Relaxed: as in tri_count; turns go on where they have parked.
+    atomic_store_explicit(
+        &worker->count.parked_turns,
+        atomic_load_explicit(&worker->count.parked_turns,
+                             memory_order_relaxed) - 1,
+        memory_order_relaxed);
     ctx->wait = NULL;
     wait->ctx = NULL;
     return ctx->cancel != TR_OK ? ctx->cancel : wait->err;
@@ -193,7 +195,7 @@ tr_err tri_park(tr_ctx *ctx, tri_wait *wait)
 static bool others_wait(tri_worker *worker)
 {
     // Relaxed: a hint.
-    return worker->bound != NULL || tri_worker_waiting(worker) != 0 ||
+    return tri_worker_waiting(worker) != 0 ||
            atomic_load_explicit(&worker->inbox, memory_order_relaxed) != NULL;
 }
 
@@ -675,6 +677,10 @@ static __attribute__((noinline)) verdict attention(tr_ctx *ctx)
     if (atomic_load_explicit(&cell->sys_mail, memory_order_relaxed) &
         ~TRI_SYS_CLOSED) {
         system_mail(ctx);
+    }
+    if (cell->slow & TRI_SLOW_SIGNAL) {
+        cell->slow &= (uint8_t)~TRI_SLOW_SIGNAL;
+        tri_life_signals(ctx, tri_signals_take(cell));
     }
     if (cell->slow & TRI_SLOW_PARKED) {
         verdict v = beside_parked(ctx);

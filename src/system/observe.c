@@ -251,8 +251,7 @@ void tr_metrics(tr_system *sys, tr_metrics_snapshot *out)
         ADD(parks, parks);
 #undef ADD
     }
-    out->actors =
-        atomic_load_explicit(&sys->live_cells, memory_order_relaxed);
+    out->actors = tri_live_count(sys);
     out->zombies =
         atomic_load_explicit(&sys->zombie_count, memory_order_relaxed);
     out->unhandled =

@@ -403,15 +403,17 @@ static bool end_virtuals(tr_system *sys, tr_nanos deadline)
 static uint32_t wait_for_last(tr_system *sys, tr_nanos deadline)
 {
     tri_world *world = sys->world;
+    tri_live_await(sys);
     for (;;) {
-        // Seq_cst: pairs with tri_live_less.
-        uint32_t left =
-            atomic_load_explicit(&sys->live_cells, memory_order_seq_cst);
+        // Seq_cst: before the count; pairs with tri_live_less.
+        uint32_t word =
+            atomic_load_explicit(&sys->last_word, memory_order_seq_cst);
+        uint32_t left = (uint32_t)tri_live_count(sys);
         tr_nanos now = world->ops->mono(world);
         if (left == 0 || now >= deadline) {
             return left;
         }
-        tri_drive_or_park(sys, &sys->live_cells, left, deadline - now);
+        tri_drive_or_park(sys, &sys->last_word, word, deadline - now);
     }
 }
 
