@@ -76,6 +76,7 @@ enum {
     TR_READ_ONLY = 1,
     TR_ALWAYS_INTERLEAVE = 2,
     TR_SUPPRESS_KEEP_ALIVE = 4,  // does not keep a virtual actor active
+    TR_LOCAL_ONLY = 8,           // is not taken from other nodes
 };
 
 typedef tr_err (*tr_handler_fn)(tr_ctx *ctx, void *self, const void *m);
@@ -375,6 +376,8 @@ TR_MESSAGE(tr_ask_failed, (tr_ref, to), (uint32_t, err), (const char *, text));
 #define TR_ON_INTERLEAVE(T, fn) (TRread, T, fn, TR_ALWAYS_INTERLEAVE)
 /* As TR_ON, but an idle virtual actor that handles it stays idle. */
 #define TR_ON_QUIET(T, fn) (TRon, T, fn, TR_SUPPRESS_KEEP_ALIVE)
+/* As TR_ON, but what another node sends is refused with TR_EFOREIGN. */
+#define TR_ON_LOCAL(T, fn) (TRon, T, fn, TR_LOCAL_ONLY)
 /* What no TR_ON names: with tr_err fn(tr_ctx *, S *, const tr_msg *). */
 #define TR_ON_ANY(fn) (TRany, any, fn, 0)
 /* A moment of its life: a member of tr_actor_def, with S * for void *. */

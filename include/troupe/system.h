@@ -100,7 +100,9 @@ typedef struct tr_router_options {
     X(UNHANDLED, 11, "actor does not take this message")                       \
     X(DRAINED, 12, "left in the mailbox when the actor ended")                 \
     X(FAILED, 13, "handler failed")                                            \
-    X(CANCELLED, 14, "cancelled before it was handled")
+    X(CANCELLED, 14, "cancelled before it was handled")                        \
+    X(UNREACHABLE, 15, "its node cannot be reached")                           \
+    X(UNKNOWN, 16, "its node was lost, perhaps after taking it")
 
 typedef enum tr_dead_reason {
 #define TR_X(name, number, text) TR_DEAD_##name = number,

@@ -25,6 +25,7 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "cluster/bus.h"
 #include "core/mailbox.h"
 #include "troupe/observe.h"
 
@@ -177,7 +178,7 @@ void tri_kind_free(tri_kind *kind)
     }
 }
 
-static tri_kind *kind_of(tri_cluster *cluster, tri_virtual *v)
+tri_kind *tri_kind_of(tri_cluster *cluster, tri_virtual *v)
 {
     if (v->kind == NULL) {
         size_t at = strlen(cluster->ns) + 2;
@@ -215,31 +216,37 @@ static void list_remove(tri_shard *shard, tri_virtual *v)
     v->next = v->prev = NULL;
 }
 
-static tri_place place_of(const tri_virtual *v)
+static tri_place place_of(tri_cluster *cluster, const tri_virtual *v)
 {
-    return (tri_place){.node = TRI_HERE, .number = v->number};
+    return (tri_place){.node = cluster->here, .number = v->number};
 }
 
 static tr_err enter_directory(tri_cluster *cluster, tri_virtual *v)
 {
     tri_decision decision;
-    if (v->kind->workers > 0) {
-        return TR_OK;  // stateless ones may be anywhere
+    if (v->kind->workers > 0 || tri_bus_of(cluster) != NULL) {
+        return TR_OK;  // may be anywhere; or was registered before: bus.h
     }
     TR_TRY(tri_directory_register(&cluster->directory, v->text, v->size,
-                                  place_of(v), &decision));
+                                  place_of(cluster, v), &decision));
     // One node: nobody else can have registered it.
     TRI_CHECK(decision.kind == TRI_PLACE_ON_NODE);
     return TR_OK;
 }
 
-static void leave_directory(tri_cluster *cluster, tri_virtual *v)
+static void leave_directory(tri_cluster *cluster, tri_worker *worker,
+                            tri_virtual *v)
 {
-    if (v->kind->workers == 0) {
-        bool was = tri_directory_unregister(&cluster->directory, v->text,
-                                            v->size, place_of(v));
-        TRI_CHECK(was);
+    if (v->kind->workers > 0) {
+        return;
     }
+    if (tri_bus_of(cluster) != NULL) {
+        tri_bus_gone(cluster, worker, v);
+        return;
+    }
+    bool was = tri_directory_unregister(&cluster->directory, v->text,
+                                        v->size, place_of(cluster, v));
+    TRI_CHECK(was);
 }
 
 /* Makes the cell ready for another life; its mailbox is still closed. */
@@ -269,7 +276,7 @@ static tr_err prepare(tri_cluster *cluster, tri_worker *worker,
     tr_err err = tri_children_link(worker, tri_ref_cell(cluster->guardian),
                                    cell);
     if (err != TR_OK) {
-        leave_directory(cluster, v);
+        leave_directory(cluster, worker, v);
         atomic_store_explicit(&cell->signals, 0, memory_order_relaxed);
         return err == TR_ESTOPPED ? TR_ECLOSED : err;
     }
@@ -299,7 +306,7 @@ static tr_err activate(tri_cluster *cluster, tri_worker *worker,
     if (atomic_load_explicit(&cluster->closing, memory_order_relaxed)) {
         return TR_ECLOSED;
     }
-    if (kind_of(cluster, v) == NULL) {
+    if (tri_kind_of(cluster, v) == NULL) {
         return TR_ENOENT;
     }
     v->number++;
@@ -351,10 +358,31 @@ static void append_pending(tri_virtual *v, tri_node *node)
     v->pending_last = node;
 }
 
-static bool is_active(tri_virtual *v)
+bool tri_virtual_is_active(tri_virtual *v)
 {
     tri_activation state = tri_activation_of(v);
     return state != TRI_ACTIVATION_NONE && state != TRI_ACTIVATION_INVALID;
+}
+
+/* With the lock, of one that is not active: is its place another node? */
+static bool is_elsewhere(tri_cluster *cluster, tri_virtual *v)
+{
+    // Relaxed: as in activate.
+    return tri_bus_of(cluster) != NULL &&
+           !atomic_load_explicit(&cluster->closing, memory_order_relaxed) &&
+           !tri_bus_begin_here(cluster, v);
+}
+
+/* With the lock: the bus shall see to the node, and all behind it. */
+static tr_err hand_over(tri_cluster *cluster, tri_worker *worker,
+                        tri_virtual *v, tri_node *node)
+{
+    if (!v->handed) {
+        TR_TRY(tri_bus_look(cluster, worker, v));
+        v->handed = true;
+    }
+    append_pending(v, node);
+    return TR_OK;
 }
 
 static tr_err send_to(tri_cluster *cluster, tri_worker *worker,
@@ -366,9 +394,11 @@ static tr_err send_to(tri_cluster *cluster, tri_worker *worker,
     bool activated = false;
     tri_lock_take(&shard->lock);
     tr_err err = tri_push(worker, &v->cell, id, msg);
-    if (err != TR_OK && is_active(v)) {
+    if (err != TR_OK && tri_virtual_is_active(v)) {
         append_pending(v, &msg->node);
         err = TR_OK;
+    } else if (err != TR_OK && is_elsewhere(cluster, v)) {
+        err = hand_over(cluster, worker, v, &msg->node);
     } else if (err != TR_OK) {
         msg->node.next = NULL;
         err = activate(cluster, worker, v, &msg->node);
@@ -376,6 +406,83 @@ static tr_err send_to(tri_cluster *cluster, tri_worker *worker,
     }
     tri_lock_drop(&shard->lock);
     if (activated) {
+        set_going(cluster, worker, v);
+    }
+    return err;
+}
+
+/* ---- for the bus ---- */
+
+tr_err tri_catalog_push(tri_cluster *cluster, tri_worker *worker,
+                        tri_virtual *v, tr_msg *msg)
+{
+    tri_shard *shard = &cluster->shards[v->shard];
+    // Relaxed: it never changes.
+    uint64_t id = atomic_load_explicit(&v->cell.id, memory_order_relaxed);
+    tri_lock_take(&shard->lock);
+    tr_err err = tri_push(worker, &v->cell, id, msg);
+    if (err != TR_OK && tri_virtual_is_active(v)) {
+        append_pending(v, &msg->node);
+        err = TR_OK;
+    }
+    tri_lock_drop(&shard->lock);
+    return err == TR_OK ? TR_OK : TR_ENOENT;
+}
+
+/* Mail that waits for the bus while the actor is here after all. */
+static void give_back(tri_worker *worker, tri_virtual *v)
+{
+    // Relaxed: it never changes.
+    uint64_t id = atomic_load_explicit(&v->cell.id, memory_order_relaxed);
+    while (v->pending != NULL) {
+        tri_node *next = v->pending->next;
+        if (tri_push(worker, &v->cell, id, tri_msg_from(v->pending)) !=
+            TR_OK) {
+            v->pending->next = next;
+            return;  // it is ending: `ended` takes the rest
+        }
+        v->pending = next;
+    }
+    v->pending_last = NULL;
+}
+
+tri_node *tri_catalog_take(tri_cluster *cluster, tri_worker *worker,
+                           tri_virtual *v)
+{
+    tri_shard *shard = &cluster->shards[v->shard];
+    tri_node *mail = NULL;
+    tri_lock_take(&shard->lock);
+    if (tri_virtual_is_active(v)) {
+        give_back(worker, v);
+    } else {
+        mail = v->pending;
+        v->pending = v->pending_last = NULL;
+    }
+    v->handed = mail != NULL;
+    tri_lock_drop(&shard->lock);
+    return mail;
+}
+
+tr_err tri_catalog_begin(tri_cluster *cluster, tri_worker *worker,
+                         tri_virtual *v, tri_node *mail)
+{
+    tri_shard *shard = &cluster->shards[v->shard];
+    tri_node **end = &mail;
+    TRI_CHECK(mail != NULL);
+    tri_lock_take(&shard->lock);
+    while (*end != NULL) {
+        end = &(*end)->next;
+    }
+    *end = v->pending;
+    tr_err err = activate(cluster, worker, v, mail);
+    if (err == TR_OK) {
+        v->pending = v->pending_last = NULL;
+        v->handed = false;
+    } else {
+        *end = NULL;
+    }
+    tri_lock_drop(&shard->lock);
+    if (err == TR_OK) {
         set_going(cluster, worker, v);
     }
     return err;
@@ -409,15 +516,21 @@ static tr_err settle_form(tri_cluster *cluster, tri_worker *worker,
     tri_shard *shard = &cluster->shards[v->shard];
     tr_err err = TR_OK;
     tri_lock_take(&shard->lock);
-    tri_kind *kind = kind_of(cluster, v);
-    uint8_t form = TRI_FORM_PLAIN;
+    tri_kind *kind = tri_kind_of(cluster, v);
+    // Relaxed: written under the lock.
+    uint8_t form = atomic_load_explicit(&v->form, memory_order_relaxed);
+    if (form != TRI_FORM_UNKNOWN) {
+        tri_lock_drop(&shard->lock);
+        return TR_OK;  // another was first
+    }
+    form = TRI_FORM_PLAIN;
     if (kind == NULL) {
-        err = TR_ENOENT;
-    } else if (kind->workers > 0) {
+        // Others may host it; here it is not known what it will be.
+        form = TRI_FORM_UNKNOWN;
+        err = tri_bus_of(cluster) != NULL ? TR_OK : TR_ENOENT;
+    } else if (kind->workers > 0 && v->route == NULL) {
         form = TRI_FORM_FRONT;
-        if (v->workers == NULL) {
-            v->workers = make_workers(cluster, worker, v);
-        }
+        v->workers = make_workers(cluster, worker, v);
         err = v->workers != NULL ? TR_OK : TR_ENOMEM;
     }
     if (err == TR_OK) {
@@ -508,6 +621,21 @@ static void refuse(tri_worker *worker, tri_virtual *v, tri_node *mail,
     }
 }
 
+static tr_err hand_all_over(tri_cluster *cluster, tri_worker *worker,
+                            tri_virtual *v, tri_node *mail)
+{
+    if (!v->handed) {
+        TR_TRY(tri_bus_look(cluster, worker, v));
+        v->handed = true;
+    }
+    while (mail != NULL) {
+        tri_node *next = mail->next;
+        append_pending(v, mail);
+        mail = next;
+    }
+    return TR_OK;
+}
+
 static void ended(tri_worker *worker, tri_cell *cell)
 {
     tri_cluster *cluster = tri_cluster_of(worker->sys);
@@ -515,7 +643,7 @@ static void ended(tri_worker *worker, tri_cell *cell)
     tri_shard *shard = &cluster->shards[v->shard];
     tr_err err = TR_OK;
     tri_lock_take(&shard->lock);
-    leave_directory(cluster, v);
+    leave_directory(cluster, worker, v);
     list_remove(shard, v);
     tri_activation_set(v, TRI_ACTIVATION_INVALID);
     // Relaxed, all: statistics; both lanes are closed.
@@ -525,13 +653,16 @@ static void ended(tri_worker *worker, tri_cell *cell)
     atomic_store_explicit(&cell->life, TR_STATE_CREATED,
                           memory_order_relaxed);
     tri_node *mail = take_mail(v);
-    if (mail != NULL) {
+    bool elsewhere = mail != NULL && is_elsewhere(cluster, v);
+    if (elsewhere) {
+        err = hand_all_over(cluster, worker, v, mail);
+    } else if (mail != NULL) {
         err = activate(cluster, worker, v, mail);
     }
     tri_lock_drop(&shard->lock);
     if (err != TR_OK) {
         refuse(worker, v, mail, err);
-    } else if (mail != NULL) {
+    } else if (mail != NULL && !elsewhere) {
         set_going(cluster, worker, v);
     }
 }
@@ -578,8 +709,10 @@ static void free_shard(tr_system *sys, tri_shard *shard)
     for (tri_map_iter it = tri_map_iter_begin(&shard->names);
          (v = tri_map_iter_next(&shard->names, &it)) != NULL;) {
         free_pending(sys, v);
-        for (uint32_t i = 0; v->workers != NULL && i < v->kind->workers;
-             i++) {
+        // Relaxed: nobody else is there any more.
+        bool front = atomic_load_explicit(&v->form, memory_order_relaxed) ==
+                     TRI_FORM_FRONT;
+        for (uint32_t i = 0; front && i < v->kind->workers; i++) {
             free_pending(sys, v->workers[i]);
         }
     }
@@ -590,6 +723,7 @@ static void free_all(tr_system *sys)
 {
     tri_cluster *cluster = tri_cluster_of(sys);
     tri_kind *kind;
+    tri_bus_free(cluster);
     for (uint32_t i = 0; i < TRI_SHARDS; i++) {
         free_shard(sys, &cluster->shards[i]);
     }
@@ -613,6 +747,11 @@ static const tri_virtual_ops ops = {
     .quiet = quiet,
     .shard = shard,
     .ended = ended,
+    .signal = tri_bus_signal,
+    .poison = tri_bus_poison,
+    .watch = tri_bus_watch,
+    .unwatch = tri_bus_unwatch,
+    .reply = tri_bus_reply,
     .close = close_all,
     .count = count_all,
     .free = free_all,
@@ -638,7 +777,7 @@ static tr_err cluster_new(tri_actor_from *who, tri_cluster **out)
     for (uint32_t i = 0; i < TRI_SHARDS; i++) {
         tri_map_init(&cluster->shards[i].names, name_is, NULL);
     }
-    tri_directory_init(&cluster->directory, TRI_HERE);
+    tri_directory_init(&cluster->directory, cluster->here);
     tr_spawn_options options = {.size = sizeof(options), .name = "virtual",
                                 .stop_timeout = TR_FOREVER / 4};
     cluster->guardian = tri_spawn_under(who, sys->root, &guardian, &options,

@@ -21,7 +21,6 @@
 enum {
     TRI_NAMES_DEFAULT = 1 << 24,
     TRI_STATELESS_MAX = 1024,  // activations of one stateless worker
-    TRI_HERE = 0,              // the number of this node
 };
 
 #define TRI_IDLE_DEFAULT TR_MINUTES(10)
@@ -76,8 +75,12 @@ typedef struct tri_virtual {
     uint16_t key_at, size;             // of the text
     /* Messages that do not keep it active; of a front, whose turn it is. */
     _Atomic(uint64_t) quiet;
-    struct tri_virtual **workers;      // of a front: those behind it
+    union {
+        struct tri_virtual **workers;  // of a front: those behind it
+        struct tri_route *route;       // of others: bus.h; NULL: none yet
+    };
     _Atomic(uint8_t) form;             // tri_form, once it is known
+    bool handed;                       // the bus has mail of it, or will
     char text[];
 } tri_virtual;
 
@@ -97,6 +100,8 @@ typedef struct tri_cluster {
     tr_system *sys;
     const char *ns;
     tr_ref guardian;             // /virtual
+    uint32_t here;               // number of this node
+    _Atomic(struct tri_bus *) bus;  // NULL: there are no other nodes
     _Atomic(bool) closing;       // nothing is activated any more
     uint32_t names_max;
     _Atomic(uint64_t) names, active, activations;
@@ -141,6 +146,31 @@ TR_NODISCARD tr_err tri_virtual_get(tri_cluster *cluster, tr_from from,
 /* NULL: not hosted here. */
 tri_kind *tri_kind_find(tri_cluster *cluster, const char *name, size_t size);
 void tri_kind_free(tri_kind *kind);
+/* The record's kind, if it is hosted here. With the shard's lock. */
+tri_kind *tri_kind_of(tri_cluster *cluster, tri_virtual *v);
+
+/* Whether an activation of it is in the catalog. With the shard's lock. */
+bool tri_virtual_is_active(tri_virtual *v);
+/*
+ * To the activation that is here, or is ending here. Takes msg on TR_OK.
+ * Errors: TR_ENOENT (there is none).
+ */
+TR_NODISCARD tr_err tri_catalog_push(tri_cluster *cluster, tri_worker *worker,
+                                     tri_virtual *v, tr_msg *msg);
+/*
+ * What waits for the bus, oldest first, which owns it then; NULL: nothing,
+ * and the record is not the bus's any more. Mail of an activation that has
+ * begun meanwhile is given to it.
+ */
+tri_node *tri_catalog_take(tri_cluster *cluster, tri_worker *worker,
+                           tri_virtual *v);
+/*
+ * Begins an activation whose place is registered, with the mail and what
+ * waits behind it. Takes mail on TR_OK. Errors: as a send.
+ */
+TR_NODISCARD tr_err tri_catalog_begin(tri_cluster *cluster,
+                                      tri_worker *worker, tri_virtual *v,
+                                      tri_node *mail);
 
 /* ---- activation.c: the states and the ways between them ---- */
 

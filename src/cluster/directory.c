@@ -92,6 +92,45 @@ void tri_shard_move(tri_directory *directory, uint32_t shard, uint32_t node)
     tri_lock_drop(&s->lock);
 }
 
+bool tri_shard_set(tri_directory *directory, uint32_t shard, uint32_t node,
+                   uint64_t epoch)
+{
+    TRI_CHECK(shard < TRI_SHARDS);
+    TRI_CHECK(node < TRI_DIRECTORY_NODES);
+    tri_directory_shard *s = &directory->shards[shard];
+    tri_lock_take(&s->lock);
+    bool newer = epoch > s->epoch;
+    if (newer) {
+        s->owner = node;
+        s->epoch = epoch;
+        s->given = 0;
+        forget_all(directory, s);
+    }
+    tri_lock_drop(&s->lock);
+    return newer;
+}
+
+uint64_t tri_directory_forget(tri_directory *directory, uint32_t node)
+{
+    uint64_t forgotten = 0;
+    for (uint32_t i = 0; i < TRI_SHARDS; i++) {
+        tri_directory_shard *s = &directory->shards[i];
+        entry *e;
+        tri_lock_take(&s->lock);
+        for (tri_map_iter it = tri_map_iter_begin(&s->places);
+             (e = tri_map_iter_next(&s->places, &it)) != NULL;) {
+            if (e->place.node == node) {
+                tri_map_remove_bytes(&s->places, e->text, e->size);
+                count(directory, node, UINT64_MAX);
+                forgotten++;
+                free(e);
+            }
+        }
+        tri_lock_drop(&s->lock);
+    }
+    return forgotten;
+}
+
 static tri_directory_shard *shard_of(tri_directory *directory,
                                      const char *text, size_t size)
 {
@@ -158,6 +197,42 @@ static tr_err add(tri_directory *directory, tri_directory_shard *s,
 static bool same_place(tri_place a, tri_place b)
 {
     return a.node == b.node && a.number == b.number;
+}
+
+static uint32_t least_loaded(tri_directory *directory, uint64_t nodes)
+{
+    uint32_t best = UINT32_MAX;
+    for (uint32_t i = 0; i < TRI_DIRECTORY_NODES; i++) {
+        if ((nodes >> i & 1) &&
+            (best == UINT32_MAX || tri_directory_load(directory, i) <
+                                       tri_directory_load(directory, best))) {
+            best = i;
+        }
+    }
+    return best;
+}
+
+tr_err tri_directory_assign(tri_directory *directory, const char *text,
+                            size_t size, uint64_t nodes, uint32_t prefer,
+                            tri_decision *out)
+{
+    tri_directory_shard *s = shard_of(directory, text, size);
+    tr_err err = TR_OK;
+    TRI_CHECK(nodes != 0);
+    tri_lock_take(&s->lock);
+    const entry *e = tri_map_get_bytes(&s->places, text, size);
+    if (e != NULL) {
+        *out = (tri_decision){.kind = TRI_PLACE_ALREADY, .place = e->place};
+    } else {
+        uint32_t node = prefer < TRI_DIRECTORY_NODES && (nodes >> prefer & 1)
+                            ? prefer
+                            : least_loaded(directory, nodes);
+        tri_place place = {.node = node, .number = s->epoch << 32 | ++s->given};
+        *out = (tri_decision){.kind = TRI_PLACE_ON_NODE, .place = place};
+        err = add(directory, s, text, size, place);
+    }
+    tri_lock_drop(&s->lock);
+    return err;
 }
 
 tr_err tri_directory_register(tri_directory *directory, const char *text,

@@ -46,6 +46,7 @@ typedef struct tri_decision {
 typedef struct tri_directory_shard {
     tri_lock lock;
     uint32_t owner;
+    uint32_t given;   // numbers of places in this epoch
     uint64_t epoch;
     tri_map places;
 } tri_directory_shard;
@@ -67,6 +68,13 @@ uint32_t tri_shard_owner(tri_directory *directory, uint32_t shard,
 /* The shard has a new owner: one epoch more, and its places are forgotten. */
 void tri_shard_move(tri_directory *directory, uint32_t shard, uint32_t node);
 
+/*
+ * What a view says: the shard is that node's, with that epoch. False: a later
+ * epoch is known already, and nothing has changed. As tri_shard_move.
+ */
+bool tri_shard_set(tri_directory *directory, uint32_t shard, uint32_t node,
+                   uint64_t epoch);
+
 /* False: it is active nowhere. */
 bool tri_directory_lookup(tri_directory *directory, const char *text,
                           size_t size, tri_place *out);
@@ -77,6 +85,17 @@ bool tri_directory_lookup(tri_directory *directory, const char *text,
 tri_decision tri_directory_place(tri_directory *directory, const char *text,
                                  size_t size, const uint32_t *candidates,
                                  uint32_t count);
+/*
+ * Where it is, or from now on: of the nodes whose bits are set (at least one)
+ * the preferred one, else the one with the fewest places. Both steps are one.
+ * The number is larger than all before it of this shard. Errors: TR_ENOMEM.
+ */
+TR_NODISCARD tr_err tri_directory_assign(tri_directory *directory,
+                                         const char *text, size_t size,
+                                         uint64_t nodes, uint32_t prefer,
+                                         tri_decision *out);
+/* The node is gone: so are its places. How many there were. */
+uint64_t tri_directory_forget(tri_directory *directory, uint32_t node);
 /*
  * ON_NODE: it is registered now, or was already, in this very place. RACE:
  * another place was first; nothing has changed. Errors: TR_ENOMEM.

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/options.h"
-#include "cluster/catalog.h"
+#include "cluster/bus.h"
 #include "core/probe.h"
 #include "troupe/cluster.h"
 
@@ -163,7 +163,9 @@ tr_err (tr_host)(tr_system *sys, const tr_actor_def *def,
     }
     if (err == TR_OK) {
         err = add_kind(cluster, &who, kind);
-        if (err != TR_OK) {
+        if (err == TR_OK) {
+            tri_bus_host(cluster, who.worker, kind);
+        } else {
             tri_kind_free(kind);
         }
     }

@@ -409,8 +409,12 @@ static void send_signal(tr_from from, tr_ref ref, uint32_t signal)
     tri_cell *cell = tri_ref_cell(ref);
     if ((ref.cell >> 48) == who.sys->tag && cell != NULL) {
         // Relaxed: fixed at spawn, or another's, whose id does not fit.
-        if (!(atomic_load_explicit(&cell->flags, memory_order_relaxed) &
-              TRI_CELL_SYSTEM)) {
+        uint32_t flags =
+            atomic_load_explicit(&cell->flags, memory_order_relaxed);
+        if ((flags & TRI_CELL_VIRTUAL) &&
+            tri_virtual_ops_of(who.sys)->signal(who.worker, cell, signal)) {
+            // It is on another node, and is told there.
+        } else if (!(flags & TRI_CELL_SYSTEM)) {
             tri_signal(who.worker, cell, ref.id, signal);
         }
     }
@@ -450,7 +454,10 @@ void (tr_poison)(tr_from from, tr_ref ref)
         } else {
             msg->node.kind = TRI_NODE_POISON;
             msg->sender = who.sender;
-            if (tri_push(who.worker, cell, ref.id, msg) != TR_OK) {
+            if (tri_push(who.worker, cell, ref.id, msg) != TR_OK &&
+                !(tri_cell_is_virtual(cell) &&
+                  tri_virtual_ops_of(who.sys)->poison(who.worker, cell,
+                                                      msg))) {
                 tri_msg_free(&who.worker->cache, msg);
             }
         }

@@ -95,6 +95,23 @@ tr_err (tr_reply)(tr_ctx *ctx, const void *m, const void *payload)
     return TR_OK;
 }
 
+void tri_answer_value(tri_worker *worker, tr_msg *msg, tr_ref from,
+                      const void *payload)
+{
+    const tri_ask *ask = tri_msg_ask(msg);
+    tr_msg *answer =
+        tri_msg_new(&worker->cache, msg->node.type->reply, payload, true);
+    if (answer == NULL) {
+        tri_answer_error(worker, msg, TR_ENOMEM, NULL);
+        return;
+    }
+    *tri_msg_ask(answer) = *ask;
+    answer->node.flags |= TRI_MSG_ANSWERED;
+    answer->sender = from;
+    send_answer(worker, msg->sender, answer, ask->in_user_lane);
+    tri_msg_free(&worker->cache, msg);
+}
+
 tr_err tr_refuse(tr_ctx *ctx, const void *m, tr_err err, const char *format,
                  ...)
 {
@@ -279,6 +296,10 @@ void tri_reply_arrived(tri_worker *worker, tri_cell *cell, tr_msg *reply)
                          ? find_wait(cell, tri_msg_ask(reply)->correlation)
                          : NULL;
     if (wait == NULL || wait->done) {
+        const tri_virtual_ops *ops = tri_virtual_ops_of(worker->sys);
+        if (ops != NULL && ops->reply(worker, cell, reply)) {
+            return;
+        }
         tri_dead(worker, (tr_ref){tri_cell_ref(worker->sys, cell).cell,
                                   reply->to_id},
                  reply, TR_DEAD_LATE);

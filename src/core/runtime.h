@@ -278,6 +278,17 @@ typedef struct tri_virtual_ops {
     uint32_t (*shard)(tri_cell *cell);  // whose fence its saves pass
     /* A life has ended. Takes what is left in cell->queue. */
     void (*ended)(tri_worker *worker, tri_cell *cell);
+    /*
+     * Four calls for actors that may be on another node. Each says whether
+     * it has taken care; if not, the actor is here or nowhere.
+     */
+    bool (*signal)(tri_worker *worker, tri_cell *cell, uint32_t signal);
+    bool (*poison)(tri_worker *worker, tri_cell *cell, tr_msg *msg);  // takes
+    bool (*watch)(tri_worker *worker, tri_cell *cell, tri_watch *watch);
+    bool (*unwatch)(tri_worker *worker, tri_cell *cell,
+                    tri_watching *watching);
+    /* A reply that nobody waits for; takes it if it was for another node. */
+    bool (*reply)(tri_worker *worker, tri_cell *cell, tr_msg *reply);
     /* From now on nothing is activated. The guardian of what is active. */
     tr_ref (*close)(tr_system *sys);
     void (*count)(tr_system *sys, struct tr_metrics_snapshot *out);
@@ -462,6 +473,9 @@ void tri_bounded_trim(tri_worker *worker, tri_cell *cell);
 
 void tri_answer_error(tri_worker *worker, tr_msg *msg, tr_err err,
                       const char *text);
+/* Answers with a value, outside of a turn; takes msg, which is freed. */
+void tri_answer_value(tri_worker *worker, tr_msg *msg, tr_ref from,
+                      const void *payload);
 void tri_reply_arrived(tri_worker *worker, tri_cell *cell, tr_msg *reply);
 /* A reply that came through the user lane: tr_ask_then, tr_ask_pipe. */
 void tri_reply_in_order(tr_ctx *ctx, tr_msg *reply);
@@ -518,6 +532,8 @@ void tri_terminated_turn(tr_ctx *ctx);
 void tri_terminated_in_order(tr_ctx *ctx, tri_watch *watch);
 void tri_join_arrived(tri_worker *worker, tri_cell *cell, tri_join *join);
 void tri_watchers_tell(tri_worker *worker, tri_cell *cell, tr_reason reason);
+/* Tells the watcher; takes watch. */
+void tri_watch_back(tri_worker *worker, tri_watch *watch, tr_reason reason);
 /* On behalf of another actor: it is asked to watch. */
 void tri_watch_request(tri_worker *worker, tr_system *sys, tr_ref watcher,
                        tr_ref target);

@@ -33,6 +33,17 @@ static void send_back(tri_worker *worker, tri_watch *watch, tr_reason reason)
     free(watch);  // the watcher is gone
 }
 
+void tri_watch_back(tri_worker *worker, tri_watch *watch, tr_reason reason)
+{
+    send_back(worker, watch, reason);
+}
+
+/* A virtual actor that may be on another node. */
+static const tri_virtual_ops *elsewhere(tri_worker *worker, tri_cell *cell)
+{
+    return tri_cell_is_virtual(cell) ? tri_virtual_ops_of(worker->sys) : NULL;
+}
+
 void tri_watch_arrived(tri_worker *worker, tri_cell *cell, tri_watch *watch)
 {
     // Relaxed: we own the cell.
@@ -168,11 +179,15 @@ tr_err tri_watch_ref(tri_worker *worker, tr_system *sys, tri_cell *watcher,
     // Relaxed: a glance; the target compares the id again.
     if (foreign ||
         atomic_load_explicit(&cell->id, memory_order_relaxed) != target.id ||
-        tri_cell_is_zombie(cell) ||
-        !tri_push_system(worker, cell, &watch->node)) {
+        tri_cell_is_zombie(cell)) {
         send_back(worker, watch, TR_NO_SUCH_ACTOR);
-    } else {
+    } else if (tri_push_system(worker, cell, &watch->node)) {
         (void)tri_force_late(worker, cell, target.id);
+    } else {
+        const tri_virtual_ops *ops = elsewhere(worker, cell);
+        if (ops == NULL || !ops->watch(worker, cell, watch)) {
+            send_back(worker, watch, TR_NO_SUCH_ACTOR);
+        }
     }
     return TR_OK;
 }
@@ -188,9 +203,13 @@ static void unwatch(tri_worker *worker, tri_watching *watching)
     if (foreign ||
         atomic_load_explicit(&cell->id, memory_order_relaxed) !=
             watching->target.id ||
-        tri_cell_is_zombie(cell) ||
-        !tri_push_system(worker, cell, &watching->node)) {
+        tri_cell_is_zombie(cell)) {
         free(watching);
+    } else if (!tri_push_system(worker, cell, &watching->node)) {
+        const tri_virtual_ops *ops = elsewhere(worker, cell);
+        if (ops == NULL || !ops->unwatch(worker, cell, watching)) {
+            free(watching);
+        }
     }
 }
 

@@ -45,6 +45,10 @@ static tr_err answer_for(uint32_t reason)
         return TR_EFAILED;
     case TR_DEAD_NO_SUCH_ACTOR:
         return TR_ENOENT;
+    case TR_DEAD_UNREACHABLE:
+        return TR_EUNREACHABLE;
+    case TR_DEAD_UNKNOWN:
+        return TR_EUNKNOWN;
     default:
         return TR_EGONE;
     }

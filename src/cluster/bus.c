@@ -1,0 +1,758 @@
+/*
+ * bus.c - the bus itself: an actor, its peers, and what they say.
+ *
+ * Invariant: each turn ends with `settle`, which lets every session send what
+ * it has and sets the one timer to the first thing that is due. So nothing
+ * waits for a turn that does not come.
+ */
+#include "cluster/bus.h"
+
+#include <stdio.h>
+
+#include "base/log.h"
+#include "cluster/node.h"
+#include "system/layers.h"
+
+TR_MESSAGE(Packet, (tr_bytes, bytes));
+TR_MESSAGE(Tick);
+
+enum { WHEEL_CALL, WHEEL_ROUTE };  // kinds of timers
+
+typedef struct Bus {
+    tri_bus *bus;
+} Bus;
+
+/* ---- small things ---- */
+
+tr_nanos tri_bus_now(tri_bus *bus)
+{
+    return tri_clock(tri_bus_worker(bus));
+}
+
+tr_ref tri_bus_ref(tri_bus *bus, tri_virtual *v)
+{
+    return tri_cell_ref(bus->sys, &v->cell);
+}
+
+tri_writer tri_bus_item(tri_bus *bus, tri_item item)
+{
+    tri_writer w = {.mem = &bus->sys->mem};
+    tri_write_u8(&w, (uint8_t)item);
+    return w;
+}
+
+tr_err tri_bus_tell(tri_bus *bus, tri_worker *worker,
+                    const tri_bus_note *note)
+{
+    tr_msg *msg = tri_msg_new(&worker->cache, &tri_bus_note_tr_type, note,
+                              false);
+    if (msg == NULL) {
+        return TR_ENOMEM;
+    }
+    tri_actor_from who = {.sys = bus->sys, .worker = worker};
+    tr_err err = tri_try_send(&who, bus->self, msg);
+    if (err != TR_OK) {
+        tri_msg_free(&worker->cache, msg);
+    }
+    return err == TR_OK ? TR_OK : TR_ECLOSED;
+}
+
+/* ---- kinds ---- */
+
+static bool kind_is(const void *value, const void *key, size_t size)
+{
+    const tri_bus_kind *kind = value;
+    return strlen(kind->name) == size && memcmp(kind->name, key, size) == 0;
+}
+
+bool tri_bus_kind_of(tri_bus *bus, const char *name, size_t size,
+                     uint64_t *nodes, bool *stateless)
+{
+    tri_lock_take(&bus->kinds_lock);
+    tri_bus_kind *kind = tri_map_get_bytes(&bus->kinds, name, size);
+    *nodes = kind != NULL ? kind->nodes : 0;
+    *stateless = kind != NULL && kind->stateless;
+    tri_lock_drop(&bus->kinds_lock);
+    return kind != NULL;
+}
+
+static void note_kind(tri_bus *bus, uint32_t node, const char *name,
+                      bool stateless)
+{
+    size_t size = strlen(name);
+    tri_lock_take(&bus->kinds_lock);
+    tri_bus_kind *kind = tri_map_get_bytes(&bus->kinds, name, size);
+    if (kind == NULL) {
+        kind = tri_mem_calloc(&bus->sys->mem, sizeof(*kind) + size + 1);
+        if (kind != NULL) {
+            memcpy(kind->name, name, size);
+            if (tri_map_put_bytes(&bus->kinds, kind->name, size, kind) !=
+                TR_OK) {
+                free(kind);
+                kind = NULL;
+            }
+        }
+    }
+    if (kind != NULL) {
+        kind->nodes |= UINT64_C(1) << node;
+        kind->stateless = stateless;
+    }
+    tri_lock_drop(&bus->kinds_lock);
+    if (kind == NULL) {
+        tri_logf(bus->sys, TR_LOG_ERROR, NULL, NULL,
+                 "out of memory: kind %s of node %u is not known", name,
+                 node);
+    }
+}
+
+static void forget_kinds(tri_bus *bus, uint32_t node)
+{
+    tri_bus_kind *kind;
+    tri_lock_take(&bus->kinds_lock);
+    for (tri_map_iter it = tri_map_iter_begin(&bus->kinds);
+         (kind = tri_map_iter_next(&bus->kinds, &it)) != NULL;) {
+        kind->nodes &= ~(UINT64_C(1) << node);
+    }
+    tri_lock_drop(&bus->kinds_lock);
+}
+
+/* ---- what a session asks of us ---- */
+
+static tri_peer *peer_of(tri_session *s)
+{
+    return (tri_peer *)(void *)s;
+}
+
+static void on_send(tri_session *s, const tri_packet *packet)
+{
+    tri_bus *bus = peer_of(s)->bus;
+    tri_writer w = {.mem = &bus->sys->mem};
+    tri_packet_write(&w, packet);
+    if (!w.failed) {  // else it is sent again
+        bus->transport->ops->send(bus->transport, packet->from, packet->to,
+                                  w.bytes, w.size);
+    }
+    free(w.bytes);
+}
+
+static void forget_types(tri_peer *peer)
+{
+    for (uint32_t i = 0; i < peer->in_count; i++) {
+        free(peer->in_types[i].name);
+        free(peer->in_types[i].table);
+    }
+    peer->in_count = 0;
+}
+
+static void write_hello(tri_bus *bus, tri_writer *w)
+{
+    tri_write_text(w, bus->cluster->ns);
+    tri_write_text(w, bus->address);
+    tri_lock_take(&bus->cluster->kinds_lock);
+    uint32_t count = tri_map_count(&bus->cluster->kinds);
+    tri_write_u32(w, count);
+    for (tri_kind *kind = bus->cluster->first_kind; kind != NULL;
+         kind = kind->next) {
+        tri_write_text(w, kind->name);
+        tri_write_u8(w, kind->workers > 0);
+    }
+    tri_lock_drop(&bus->cluster->kinds_lock);
+}
+
+static void on_begin(tri_session *s)
+{
+    tri_peer *peer = peer_of(s);
+    tri_map_fini(&peer->out_types);
+    peer->out_count = 0;
+    tri_writer w = tri_bus_item(peer->bus, TRI_ITEM_HELLO);
+    write_hello(peer->bus, &w);
+    if (!tri_bus_put(peer->bus, peer->node, &w, NULL)) {
+        // A stream without it says nothing of our kinds: begin another.
+        tri_logf(peer->bus->sys, TR_LOG_ERROR, NULL, NULL,
+                 "out of memory: node %u does not hear of our kinds",
+                 peer->node);
+    }
+}
+
+static void on_done(tri_session *s, void *tag, bool received, bool sent)
+{
+    if (tag != NULL) {
+        tri_parcel_done(peer_of(s)->bus, tag, received, sent);
+    }
+}
+
+static void on_lost(tri_session *s, bool goodbye)
+{
+    tri_peer *peer = peer_of(s);
+    tri_bus *bus = peer->bus;
+    bus->counts.lost_streams++;
+    peer->lost = true;
+    tri_logf(bus->sys, TR_LOG_WARN, NULL, NULL, "node %u %s", peer->node,
+             goodbye ? "has left" : "cannot be reached");
+    tri_call_lost(bus, peer->node);
+    tri_route_lost(bus, peer->node);
+    if (goodbye) {
+        forget_kinds(bus, peer->node);
+        tri_directory_forget(&bus->cluster->directory, peer->node);
+    }
+}
+
+/* ---- what comes in ---- */
+
+static void on_hello(tri_bus *bus, tri_peer *peer, tri_reader *r)
+{
+    char ns[TRI_ID_MAX + 1], name[TRI_ID_MAX + 1], address[300];
+    tri_read_text(r, ns, TRI_ID_MAX);
+    tri_read_text(r, address, sizeof(address) - 1);
+    uint32_t count = tri_read_u32(r);
+    forget_types(peer);
+    forget_kinds(bus, peer->node);
+    peer->greeted = true;
+    peer->lost = false;
+    peer->refused = r->failed || count > TRI_KIND_NAMES_MAX ||
+                    strcmp(ns, bus->cluster->ns) != 0;
+    if (peer->refused) {
+        tri_logf(bus->sys, TR_LOG_ERROR, NULL, NULL,
+                 "node %u (%s) is of namespace \"%s\", not \"%s\": refused",
+                 peer->node, address, ns, bus->cluster->ns);
+        return;
+    }
+    for (; count > 0 && !r->failed; count--) {
+        tri_read_text(r, name, TRI_ID_MAX);
+        bool stateless = tri_read_u8(r) != 0;
+        if (!r->failed) {
+            note_kind(bus, peer->node, name, stateless);
+        }
+    }
+}
+
+static void on_kind_item(tri_bus *bus, tri_peer *peer, tri_reader *r)
+{
+    char name[TRI_ID_MAX + 1];
+    tri_read_text(r, name, TRI_ID_MAX);
+    bool stateless = tri_read_u8(r) != 0;
+    if (!r->failed) {
+        note_kind(bus, peer->node, name, stateless);
+    }
+}
+
+static void on_take(tri_session *s, tr_bytes item)
+{
+    tri_peer *peer = peer_of(s);
+    tri_bus *bus = peer->bus;
+    tri_reader r = {.at = item.at,
+                    .end = (const unsigned char *)item.at + item.size};
+    tri_item kind = (tri_item)tri_read_u8(&r);
+    if (kind == TRI_ITEM_HELLO) {
+        on_hello(bus, peer, &r);
+        return;
+    }
+    if (peer->refused && kind != TRI_ITEM_MESSAGE) {
+        return;
+    }
+    switch (kind) {
+    case TRI_ITEM_KIND:
+        on_kind_item(bus, peer, &r);
+        break;
+    case TRI_ITEM_TYPE:
+        tri_call_type(bus, peer, &r);
+        break;
+    case TRI_ITEM_MESSAGE:
+        tri_call_message(bus, peer, &r);
+        break;
+    case TRI_ITEM_PLACE:
+        tri_route_place(bus, peer, &r);
+        break;
+    case TRI_ITEM_PLACED:
+        tri_route_placed(bus, peer, &r);
+        break;
+    case TRI_ITEM_CLAIM:
+        tri_route_claim(bus, peer, &r);
+        break;
+    case TRI_ITEM_CLAIMED:
+        tri_route_claimed(bus, peer, &r);
+        break;
+    case TRI_ITEM_GONE:
+        tri_route_gone(bus, peer, &r);
+        break;
+    case TRI_ITEM_MOVED:
+        tri_route_moved(bus, peer, &r);
+        break;
+    case TRI_ITEM_FLUSH:
+        tri_route_flush(bus, peer, &r);
+        break;
+    case TRI_ITEM_FLUSHED:
+        tri_route_flushed(bus, &r);
+        break;
+    default:
+        tri_watch_item(bus, peer, kind, &r);
+    }
+}
+
+/* ---- peers ---- */
+
+tri_peer *tri_bus_peer(tri_bus *bus, uint32_t node)
+{
+    static const tri_session_ops ops = {.send = on_send, .take = on_take,
+                                        .done = on_done, .lost = on_lost,
+                                        .begin = on_begin};
+    if (node >= bus->nodes || node == bus->here) {
+        return NULL;
+    }
+    tri_peer *peer = bus->peers[node];
+    if (peer == NULL) {
+        peer = tri_mem_calloc(&bus->sys->mem, sizeof(*peer));
+        if (peer != NULL) {
+            tri_session_init(&peer->session, &ops, &bus->sys->mem, bus->here,
+                             bus->life, node);
+            tri_map_init(&peer->out_types, NULL, NULL);
+            peer->bus = bus;
+            peer->node = node;
+            bus->peers[node] = peer;
+        }
+    }
+    return peer;
+}
+
+bool tri_bus_put(tri_bus *bus, uint32_t node, tri_writer *w, void *tag)
+{
+    tri_peer *peer = tri_bus_peer(bus, node);
+    bool put = peer != NULL && !w->failed &&
+               tri_session_put(&peer->session, w->bytes, w->size, tag,
+                               tri_bus_now(bus)) == TR_OK;
+    free(w->bytes);
+    w->bytes = NULL;
+    return put;
+}
+
+/* ---- time ---- */
+
+static void fire(tri_bus *bus, tr_nanos now)
+{
+    tri_timer *timer;
+    while ((timer = tri_wheel_expire(&bus->wheel, now)) != NULL) {
+        if (tri_timer_kind(timer) == WHEEL_CALL) {
+            tri_call_timer(bus, (tri_call *)(void *)timer);
+        } else {
+            tri_route_timer(bus,
+                            tri_container_of(timer, tri_route, timer));
+        }
+    }
+}
+
+/* At the end of each turn. */
+static void settle(tri_bus *bus)
+{
+    tr_ctx *ctx = bus->ctx;
+    tr_nanos now = tri_bus_now(bus);
+    fire(bus, now);
+    tr_nanos due = tri_wheel_next(&bus->wheel);
+    for (uint32_t i = 0; i < bus->nodes; i++) {
+        if (bus->peers[i] != NULL) {
+            tri_session_pump(&bus->peers[i]->session, now);
+        }
+    }
+    // A stream that has ended may have put something into another.
+    for (uint32_t i = 0; i < bus->nodes; i++) {
+        tri_session *s = bus->peers[i] != NULL ? &bus->peers[i]->session
+                                               : NULL;
+        if (s != NULL) {
+            tri_session_pump(s, now);
+            tr_nanos next = tri_session_next(s);
+            due = next < due ? next : due;
+        }
+    }
+    if (due != TR_FOREVER && due < bus->timer_due) {
+        if (bus->timer_due != TR_FOREVER) {
+            tr_cancel(ctx, bus->timer);
+        }
+        bus->timer_due = due;
+        bus->timer = tr_after(ctx, due > now ? due - now : 1, Tick);
+    }
+    bus->ctx = NULL;
+}
+
+/* ---- the actor ---- */
+
+static tri_bus *enter(tr_ctx *ctx, Bus *self)
+{
+    self->bus->ctx = ctx;
+    return self->bus;
+}
+
+/* Says hello to all: who asks first then knows who hosts what. */
+static tr_err bus_start(tr_ctx *ctx, Bus *self)
+{
+    tri_bus *bus = enter(ctx, self);
+    tri_lock_take(&bus->cluster->kinds_lock);
+    tri_kind *kind = bus->cluster->first_kind;
+    tri_lock_drop(&bus->cluster->kinds_lock);
+    for (; kind != NULL; kind = kind->next) {
+        note_kind(bus, bus->here, kind->name, kind->workers > 0);
+    }
+    for (uint32_t i = 0; i < bus->nodes; i++) {
+        if (i != bus->here) {
+            // An item that says nothing new: it opens the stream.
+            tri_writer w = tri_bus_item(bus, TRI_ITEM_FLUSHED);
+            tri_write_u64(&w, 0);
+            (void)tri_bus_put(bus, i, &w, NULL);
+        }
+    }
+    settle(bus);
+    return TR_OK;
+}
+
+static tr_err on_packet(tr_ctx *ctx, Bus *self, const Packet *m)
+{
+    tri_bus *bus = enter(ctx, self);
+    tri_packet packet;
+    tri_peer *peer = NULL;
+    if (tri_packet_read(&packet, m->bytes.at, m->bytes.size) &&
+        packet.to == bus->here) {
+        peer = tri_bus_peer(bus, packet.from);
+    }
+    if (peer != NULL) {
+        tri_session_packet(&peer->session, &packet, tri_bus_now(bus));
+    } else {
+        bus->counts.damaged++;
+    }
+    settle(bus);
+    return TR_OK;
+}
+
+static void tell_kind(tri_bus *bus, const tri_kind *kind)
+{
+    note_kind(bus, bus->here, kind->name, kind->workers > 0);
+    for (uint32_t i = 0; i < bus->nodes; i++) {
+        if (i != bus->here) {
+            tri_writer w = tri_bus_item(bus, TRI_ITEM_KIND);
+            tri_write_text(&w, kind->name);
+            tri_write_u8(&w, kind->workers > 0);
+            (void)tri_bus_put(bus, i, &w, NULL);
+        }
+    }
+}
+
+static void on_dead(tri_bus *bus, uint32_t node)
+{
+    forget_kinds(bus, node);
+    tri_directory_forget(&bus->cluster->directory, node);
+    tri_call_lost(bus, node);
+    tri_route_lost(bus, node);
+}
+
+static tr_err on_note(tr_ctx *ctx, Bus *self, const tri_bus_note *m)
+{
+    tri_bus *bus = enter(ctx, self);
+    tri_virtual *v = (tri_virtual *)(uintptr_t)m->record;
+    switch (m->what) {
+    case TRI_NOTE_LOOK:
+        tri_route_looked(bus, v);
+        break;
+    case TRI_NOTE_GONE:
+        tri_route_unregister(bus, v, m->number);
+        break;
+    case TRI_NOTE_KIND:
+        tell_kind(bus, (const tri_kind *)(uintptr_t)m->record);
+        break;
+    case TRI_NOTE_SHARD:
+        tri_route_shard(bus, (uint32_t)m->record, (uint32_t)m->number,
+                        m->extra);
+        break;
+    case TRI_NOTE_DEAD:
+        on_dead(bus, (uint32_t)m->number);
+        break;
+    default:
+        tri_watch_note(bus, m);
+    }
+    settle(bus);
+    return TR_OK;
+}
+
+static tr_err on_tick(tr_ctx *ctx, Bus *self, const Tick *m)
+{
+    tri_bus *bus = enter(ctx, self);
+    (void)m;
+    bus->timer_due = TR_FOREVER;
+    settle(bus);
+    return TR_OK;
+}
+
+static tr_err on_terminated(tr_ctx *ctx, Bus *self, const tr_terminated *m)
+{
+    tri_bus *bus = enter(ctx, self);
+    tri_watch_ended(bus, m->actor, m->reason);
+    settle(bus);
+    return TR_OK;
+}
+
+/* The system closes: nothing is left that nobody would hear of. */
+static tr_err bus_stop(tr_ctx *ctx, Bus *self, tr_reason reason)
+{
+    tri_bus *bus = enter(ctx, self);
+    (void)reason;
+    tri_cluster *cluster = bus->cluster;
+    for (uint32_t i = 0; i < TRI_SHARDS; i++) {
+        tri_lock_take(&cluster->shards[i].lock);
+        bus->closed = true;
+        tri_lock_drop(&cluster->shards[i].lock);
+    }
+    tri_route *next;
+    for (tri_route *r = bus->routes; r != NULL; r = next) {
+        next = r->next;
+        tri_node *mail = tri_catalog_take(cluster, tri_bus_worker(bus), r->v);
+        while (mail != NULL) {
+            tri_node *rest = mail->next;
+            tri_dead(tri_bus_worker(bus), tri_bus_ref(bus, r->v),
+                     tri_msg_from(mail), TR_DEAD_CLOSED);
+            mail = rest;
+        }
+        while (r->first != NULL) {
+            tri_parcel *p = r->first;
+            r->first = p->next;
+            tri_parcel_fail(bus, p, TR_ECLOSED, "the system is closing");
+        }
+        r->last_parcel = NULL;
+        tri_watch_lost(bus, r, TR_NODE_DOWN);
+    }
+    tri_call_close(bus);
+    for (uint32_t i = 0; i < bus->nodes; i++) {
+        if (bus->peers[i] != NULL) {
+            tri_session_pump(&bus->peers[i]->session, tri_bus_now(bus));
+            tri_session_fini(&bus->peers[i]->session);
+            tri_session_bye(&bus->peers[i]->session);
+        }
+    }
+    bus->ctx = NULL;
+    return TR_OK;
+}
+
+TR_ACTOR(bus_actor, Bus, TR_HOOK(pre_start, bus_start),
+         TR_HOOK(post_stop, bus_stop), TR_ON(Packet, on_packet),
+         TR_ON(tri_bus_note, on_note), TR_ON(Tick, on_tick),
+         TR_ON(tr_terminated, on_terminated));
+
+/* ---- joining and leaving ---- */
+
+static tr_err refuse(const char *why)
+{
+    tri_error_set(NULL, "cannot join: %s", why);
+    return TR_EINVAL;
+}
+
+static void set_owners(tri_cluster *cluster, const tri_bus_options *o)
+{
+    cluster->here = o->node;
+    for (uint32_t i = 0; i < TRI_SHARDS; i++) {
+        cluster->directory.shards[i].owner = i % o->nodes;
+    }
+}
+
+static tri_bus *bus_new(tri_cluster *cluster, const tri_bus_options *o)
+{
+    tr_system *sys = cluster->sys;
+    tri_bus *bus = tri_mem_calloc(&sys->mem, sizeof(*bus));
+    if (bus == NULL) {
+        return NULL;
+    }
+    bus->handover = tri_mem_calloc(&sys->mem,
+                                   TRI_SHARDS * sizeof(*bus->handover));
+    if (bus->handover == NULL) {
+        free(bus);
+        return NULL;
+    }
+    bus->cluster = cluster;
+    bus->sys = sys;
+    bus->transport = o->transport;
+    bus->here = o->node;
+    bus->nodes = o->nodes;
+    bus->life = o->life;
+    bus->timer_due = TR_FOREVER;
+    snprintf(bus->address, sizeof(bus->address), "%s",
+             o->address != NULL ? o->address : "");
+    tri_map_init(&bus->kinds, kind_is, NULL);
+    tri_map_init(&bus->asked, NULL, NULL);
+    tri_map_init(&bus->calls, NULL, NULL);
+    tri_map_init(&bus->heard, NULL, NULL);
+    tri_wheel_init(&bus->wheel, sys->world->ops->mono(sys->world));
+    return bus;
+}
+
+static tr_err join(tri_actor_from *who, const tri_bus_options *o)
+{
+    tri_cluster *cluster;
+    TR_TRY(tri_cluster_get(who, &cluster));
+    // Relaxed: a look before anybody uses it.
+    if (atomic_load_explicit(&cluster->activations, memory_order_relaxed) >
+        0) {
+        return refuse("virtual actors have been active already");
+    }
+    if (tri_bus_of(cluster) != NULL) {
+        return TR_EEXIST;
+    }
+    tri_bus *bus = bus_new(cluster, o);
+    if (bus == NULL) {
+        return TR_ENOMEM;
+    }
+    set_owners(cluster, o);
+    tr_spawn_options options = {.size = sizeof(options), .name = "bus",
+                                .init = &(Bus){.bus = bus},
+                                .init_size = sizeof(Bus)};
+    bus->self = tri_spawn_under(who, who->sys->system, &bus_actor, &options,
+                                TRI_CELL_SYSTEM);
+    if (bus->self.cell == 0) {
+        tr_err err = tr_ref_err(bus->self);
+        free(bus->handover);
+        free(bus);
+        return err == TR_ESTOPPED ? TR_ECLOSED : err;
+    }
+    // Release: publishes it; pairs with tri_bus_of.
+    atomic_store_explicit(&cluster->bus, bus, memory_order_release);
+    return TR_OK;
+}
+
+tr_err tri_bus_join(tr_system *sys, const tri_bus_options *o)
+{
+    TRI_CHECK(sys->magic == TRI_SYSTEM_MAGIC);
+    tri_node_id id;
+    const char *why;
+    if (o->transport == NULL || o->life == 0 || o->nodes == 0 ||
+        o->nodes > TRI_DIRECTORY_NODES || o->node >= o->nodes) {
+        return refuse("no transport, no incarnation, or no such node");
+    }
+    if (o->address != NULL &&
+        tri_node_parse(&id, o->address, &why) != TR_OK) {
+        return refuse(why);
+    }
+    tri_actor_from who = tri_enter((tr_from){.sys = sys});
+    tr_err err = join(&who, o);
+    tri_leave(&who);
+    return err;
+}
+
+/* Tells the bus from outside. */
+static void tell_outside(tr_system *sys, const tr_type *type,
+                         const void *payload)
+{
+    tri_cluster *cluster = tri_cluster_of(sys);
+    tri_bus *bus = cluster != NULL ? tri_bus_of(cluster) : NULL;
+    if (bus == NULL) {
+        return;
+    }
+    tri_actor_from who = tri_enter((tr_from){.sys = sys});
+    tr_msg *msg = tri_msg_new(&who.worker->cache, type, payload, false);
+    if (msg != NULL && tri_try_send(&who, bus->self, msg) != TR_OK) {
+        tri_msg_free(&who.worker->cache, msg);
+    }
+    tri_leave(&who);
+}
+
+void tri_bus_receive(tr_system *sys, const void *bytes, size_t size)
+{
+    tell_outside(sys, &Packet_tr_type, &(Packet){.bytes = {bytes, size}});
+}
+
+void tri_bus_shard(tr_system *sys, uint32_t shard, uint32_t owner,
+                   uint64_t epoch)
+{
+    tell_outside(sys, &tri_bus_note_tr_type,
+                 &(tri_bus_note){.what = TRI_NOTE_SHARD, .record = shard,
+                                 .number = owner, .extra = epoch});
+}
+
+void tri_bus_dead(tr_system *sys, uint32_t node)
+{
+    tell_outside(sys, &tri_bus_note_tr_type,
+                 &(tri_bus_note){.what = TRI_NOTE_DEAD, .number = node});
+}
+
+tri_bus_counts tri_bus_count(tr_system *sys)
+{
+    return tri_bus_of(tri_cluster_of(sys))->counts;
+}
+
+void tri_bus_host(tri_cluster *cluster, tri_worker *worker,
+                  const tri_kind *kind)
+{
+    tri_bus *bus = tri_bus_of(cluster);
+    if (bus != NULL) {
+        tri_bus_note note = {.what = TRI_NOTE_KIND,
+                             .record = (uint64_t)(uintptr_t)kind};
+        (void)tri_bus_tell(bus, worker, &note);
+    }
+}
+
+tr_err tri_bus_look(tri_cluster *cluster, tri_worker *worker, tri_virtual *v)
+{
+    tri_bus *bus = tri_bus_of(cluster);
+    tri_bus_note note = {.what = TRI_NOTE_LOOK,
+                         .record = (uint64_t)(uintptr_t)v};
+    return bus->closed ? TR_ECLOSED : tri_bus_tell(bus, worker, &note);
+}
+
+/* ---- the end ---- */
+
+static void peer_free(tri_peer *peer)
+{
+    if (peer != NULL) {
+        tri_session_fini(&peer->session);
+        tri_map_fini(&peer->out_types);
+        forget_types(peer);
+        free(peer->in_types);
+        free(peer);
+    }
+}
+
+/* A system that was abandoned leaves all of it behind. */
+void tri_bus_free(tri_cluster *cluster)
+{
+    tri_bus *bus = tri_bus_of(cluster);
+    if (bus == NULL) {
+        return;
+    }
+    tr_ctx ctx = {.magic = TRI_CTX_MAGIC, .sys = bus->sys,
+                  .worker = bus->sys->outside};
+    bus->ctx = &ctx;
+    bus->closed = true;
+    void *value;
+    for (tri_map_iter it = tri_map_iter_begin(&bus->calls);
+         (value = tri_map_iter_next(&bus->calls, &it)) != NULL;) {
+        tri_msg_free(&ctx.worker->cache, ((tri_call *)value)->msg);
+        free(value);
+    }
+    tri_map_fini(&bus->calls);
+    for (tri_map_iter it = tri_map_iter_begin(&bus->heard);
+         (value = tri_map_iter_next(&bus->heard, &it)) != NULL;) {
+        free(value);
+    }
+    tri_map_fini(&bus->heard);
+    for (uint32_t i = 0; i < TRI_DIRECTORY_NODES; i++) {
+        peer_free(bus->peers[i]);
+    }
+    while (bus->routes != NULL) {
+        tri_route *r = bus->routes;
+        bus->routes = r->next;
+        while (r->first != NULL) {
+            tri_parcel *p = r->first;
+            r->first = p->next;
+            tri_parcel_free(bus, p);
+        }
+        while (r->watches != NULL) {
+            tri_watch *watch = r->watches;
+            r->watches = watch->next;
+            free(watch);
+        }
+        r->v->route = NULL;
+        free(r);
+    }
+    for (tri_map_iter it = tri_map_iter_begin(&bus->kinds);
+         (value = tri_map_iter_next(&bus->kinds, &it)) != NULL;) {
+        free(value);
+    }
+    tri_map_fini(&bus->kinds);
+    tri_map_fini(&bus->asked);
+    free(bus->handover);
+    free(bus);
+    // Relaxed: nobody else is there any more.
+    atomic_store_explicit(&cluster->bus, NULL, memory_order_relaxed);
+}
