@@ -22,8 +22,8 @@ typedef struct memory_link {
     place places[TRI_DIRECTORY_NODES];
 } memory_link;
 
-static void send(tri_transport *transport, uint32_t from, uint32_t to,
-                 const void *bytes, size_t size)
+static void carry(tri_transport *transport, uint32_t from, uint32_t to,
+                  const void *bytes, size_t size)
 {
     memory_link *link = (memory_link *)(void *)transport;
     (void)from;
@@ -38,7 +38,7 @@ static void send(tri_transport *transport, uint32_t from, uint32_t to,
 
 tr_err tri_link_new(tri_transport **out)
 {
-    static const tri_transport_ops ops = {.send = send};
+    static const tri_transport_ops ops = {.send = carry};
     memory_link *link = calloc(1, sizeof(*link));
     *out = NULL;
     if (link == NULL) {
