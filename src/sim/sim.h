@@ -212,6 +212,7 @@ struct tr_sim {
     tri_wheel wheel;  // events
 
     bool calm;  // no faults, no buggify
+    bool no_buggify;
     double chance[TRI_FAULT_COUNT];
     tri_sim_counter faults[TRI_FAULT_COUNT];
     uint64_t fault_step;  // of the last one that struck

@@ -58,7 +58,7 @@ bool tri_sim_buggify(tr_sim *sim, double p, const char *name)
         return false;
     }
     site->count.reached++;
-    if (sim->calm ||
+    if (sim->calm || sim->no_buggify ||
         !tri_rand_chance(tri_sim_rand(sim, TRI_STREAM_BUGGIFY), p)) {
         return false;
     }

@@ -6,7 +6,8 @@
  *     program --seeds N           N runs from that seed on; figures at the end
  *     program --trace             every step as a line
  *     program --shrink            a failing run again, with fewer faults
- *     program --only a,b          fault classes that may strike; or none
+ *     program --only a,b          fault classes that may strike; or none;
+ *                                 `buggify` is one of them
  *     program --fault-steps N     faults end at that step
  *
  * Lines go to standard error as log lines do. Exit status: 0 all runs passed,
@@ -94,13 +95,18 @@ static bool parse_only(const char *text, tri_sim_plan *plan)
         return false;
     }
     memset(plan->without, true, sizeof(plan->without));
+    plan->without_buggify = true;
     while (strcmp(text, "none") != 0 && *text != '\0') {
         size_t length = strcspn(text, ",");
         uint32_t fault = fault_named(text, length);
-        if (fault == TRI_FAULT_COUNT) {
+        if (length == strlen("buggify") &&
+            strncmp(text, "buggify", length) == 0) {
+            plan->without_buggify = false;
+        } else if (fault == TRI_FAULT_COUNT) {
             return false;
+        } else {
+            plan->without[fault] = false;
         }
-        plan->without[fault] = false;
         text += length + (text[length] == ',');
     }
     return true;
@@ -149,6 +155,7 @@ static int usage(const char *program)
     for (uint32_t i = 0; i < TRI_FAULT_COUNT; i++) {
         tri_text_add(&text, " %s", tri_sim_fault_name(i));
     }
+    tri_text_add(&text, " buggify");
     say(TRI_LOG_ERROR, line);
     return 2;
 }
@@ -295,6 +302,15 @@ static void drop_classes(const tr_sim_options *options, tri_sim_plan *plan,
             *best = result;
         } else {
             plan->without[i] = false;
+        }
+    }
+    if (!plan->without_buggify) {
+        tri_sim_result result;
+        plan->without_buggify = true;
+        if (still_fails(options, plan, &result)) {
+            *best = result;
+        } else {
+            plan->without_buggify = false;
         }
     }
 }

@@ -541,6 +541,7 @@ static tr_err prepare(run *it, const tri_sim_plan *plan)
             sim->chance[i] = 0.0;
         }
     }
+    sim->no_buggify = plan->without_buggify;
     sim->step_cost = it->options.step_cost > 0 ? it->options.step_cost : 0;
     sim->run = it;
     sim->after_step = after_step;
@@ -553,7 +554,7 @@ static tr_err prepare(run *it, const tri_sim_plan *plan)
 void tri_sim_plan_text(const tri_sim_plan *plan, tri_text *text)
 {
     const char *between = " --only ";
-    bool all = true;
+    bool all = !plan->without_buggify;
 
     tri_text_add(text, "%s --seed %" PRIu64,
                  plan->program != NULL ? plan->program : "tr_sim_main",
@@ -566,6 +567,10 @@ void tri_sim_plan_text(const tri_sim_plan *plan, tri_text *text)
             tri_text_add(text, "%s%s", between, tri_sim_fault_name(i));
             between = ",";
         }
+    }
+    if (!all && !plan->without_buggify) {
+        tri_text_add(text, "%sbuggify", between);
+        between = ",";
     }
     if (!all && between[0] == ' ') {
         tri_text_add(text, " --only none");

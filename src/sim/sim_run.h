@@ -11,6 +11,7 @@
 typedef struct tri_sim_plan {
     uint64_t seed;
     bool without[TRI_FAULT_COUNT];  // classes that stay off
+    bool without_buggify;
     uint64_t fault_steps;           // faults end at this step; 0: never
     tr_sim_trace_fn trace;
     void *trace_user;

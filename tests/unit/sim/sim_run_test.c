@@ -382,14 +382,14 @@ static void test_a_plan_is_told_as_a_command(void **state)
     plan.fault_steps = 12;
     tri_text_init(&text, line, sizeof(line));
     tri_sim_plan_text(&plan, &text);
-    assert_string_equal(line, "prog --seed 7 --only none --fault-steps 12");
+    assert_string_equal(line, "prog --seed 7 --only buggify --fault-steps 12");
 
     plan.without[TRI_FAULT_drop] = false;
     plan.without[TRI_FAULT_node_kill] = false;
     plan.fault_steps = 0;
     tri_text_init(&text, line, sizeof(line));
     tri_sim_plan_text(&plan, &text);
-    assert_string_equal(line, "prog --seed 7 --only drop,node_kill");
+    assert_string_equal(line, "prog --seed 7 --only drop,node_kill,buggify");
 }
 
 static void test_wrong_options_are_refused(void **state)
@@ -433,6 +433,7 @@ static void test_the_command_line(void **state)
     assert_int_equal(main_with(&options, "--seeds", "3", NULL), 0);
     assert_int_equal(main_with(&options, "--only", "node_kill", NULL), 0);
     assert_int_equal(main_with(&options, "--only", "none", NULL), 0);
+    assert_int_equal(main_with(&options, "--only", "drop,buggify", NULL), 0);
     assert_int_equal(main_with(&options, "--only", "nonsense", NULL), 2);
     assert_int_equal(main_with(&options, "--seed", NULL, NULL), 2);
     assert_int_equal(main_with(&options, "--seed", "x", NULL), 2);
