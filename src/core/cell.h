@@ -213,6 +213,7 @@ typedef struct tri_join {
     const tr_type *state_type;
     void *state;           // malloc'd copy, or NULL
     size_t state_size;
+    struct tri_heap_block *heap;  // that a plain state points to; owned
 } tri_join;
 
 /* A request on its way, or any other thing a turn can wait for. */

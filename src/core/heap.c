@@ -151,12 +151,36 @@ void tri_heap_release(tri_worker *worker, tri_cell *cell)
         closer->close(closer->object);
         free(closer);
     }
-    while (ext->heap != NULL) {
-        tri_heap_block *next = ext->heap->next;
-        free(ext->heap);
-        ext->heap = next;
+    tri_heap_free(tri_heap_take(cell));
+}
+
+tri_heap_block *tri_heap_take(tri_cell *cell)
+{
+    tri_ext *ext = tri_ext_of(cell);
+    tri_heap_block *heap = ext != NULL ? ext->heap : NULL;
+    if (heap != NULL) {
+        ext->heap = NULL;
+        ext->heap_bytes = 0;
     }
-    ext->heap_bytes = 0;
+    return heap;
+}
+
+void tri_heap_adopt(tri_ext *ext, tri_heap_block *heap)
+{
+    while (heap != NULL) {
+        tri_heap_block *next = heap->next;
+        block_link(ext, heap);
+        heap = next;
+    }
+}
+
+void tri_heap_free(tri_heap_block *heap)
+{
+    while (heap != NULL) {
+        tri_heap_block *next = heap->next;
+        free(heap);
+        heap = next;
+    }
 }
 
 /* ---- what must not be kept ---- */

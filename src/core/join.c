@@ -21,6 +21,7 @@ void tri_join_abandon(tri_join *join)
         }
         free(join->state);
     }
+    tri_heap_free(join->heap);
     free(join->text);
     free(join);
 }
@@ -220,6 +221,42 @@ static void fill_result(tri_cell *cell, tri_join *join, tr_reason reason)
     }
 }
 
+/* The blocks live as long as the system does. Takes them. */
+static void keep_heap(tr_system *sys, tri_heap_block *heap)
+{
+    tri_lock_take(&sys->results_lock);
+    while (heap != NULL) {
+        tri_heap_block *next = heap->next;
+        heap->next = sys->handed;
+        sys->handed = heap;
+        heap = next;
+    }
+    tri_lock_drop(&sys->results_lock);
+}
+
+/* X51: what a state without a schema points to goes with it. */
+static void hand_heap_over(tr_system *sys, tri_cell *cell, tri_join *joins)
+{
+    const tr_type *type = tri_cell_behaviour(cell)->def->state;
+    if (cell->props == NULL || !cell->props->joinable ||
+        (type != NULL && type->size != 0)) {
+        return;  // those with one are copied as a whole
+    }
+    tri_join *heir = NULL;
+    uint32_t heirs = 0;
+    for (tri_join *join = joins; join != NULL; join = join->next) {
+        if (join->state != NULL) {
+            heir = join;
+            heirs++;
+        }
+    }
+    if (heirs == 1) {
+        heir->heap = tri_heap_take(cell);
+    } else if (heirs > 1) {
+        keep_heap(sys, tri_heap_take(cell));
+    }
+}
+
 void tri_joins_prepare(tri_worker *worker, tri_cell *cell, tr_reason reason)
 {
     tri_join_started(worker, cell, TR_ESTOPPED);
@@ -232,6 +269,9 @@ void tri_joins_prepare(tri_worker *worker, tri_cell *cell, tr_reason reason)
          join != NULL; join = join->next) {
         fill_result(cell, join, reason);
     }
+    if (ext != NULL && !zombie) {
+        hand_heap_over(worker->sys, cell, ext->joins);
+    }
     if (!zombie && cell->props != NULL && cell->props->joinable &&
         (ext == NULL || ext->joins == NULL)) {
         tri_join *kept = calloc(1, sizeof(*kept));
@@ -241,6 +281,7 @@ void tri_joins_prepare(tri_worker *worker, tri_cell *cell, tr_reason reason)
             kept->target_id = atomic_load_explicit(&cell->id,
                                                    memory_order_relaxed);
             fill_result(cell, kept, reason);
+            hand_heap_over(worker->sys, cell, kept);
             tri_lock_take(&worker->sys->results_lock);
             if (tri_map_put(&worker->sys->results, kept->target_id, kept) !=
                 TR_OK) {
@@ -272,12 +313,15 @@ void tri_results_free(tr_system *sys)
         tri_join_abandon(join);
     }
     tri_map_fini(&sys->results);
+    tri_heap_free(sys->handed);
+    sys->handed = NULL;
 }
 
 /* ---- the waiter's side ---- */
 
-/* Hands a result over. Takes join. */
-static tr_err take_result(tri_join *join, tr_result *result, void *state)
+/* Hands a result over, to an actor or, ctx NULL, a thread. Takes join. */
+static tr_err take_result(tr_system *sys, tr_ctx *ctx, tri_join *join,
+                          tr_result *result, void *state)
 {
     tr_err err = TR_OK;
     if (join->missing || (join->node.flags & JOIN_START)) {
@@ -296,6 +340,13 @@ static tr_err take_result(tri_join *join, tr_result *result, void *state)
         memcpy(state, join->state, join->state_size);
         free(join->state);  // what it points to is the caller's now
         join->state = NULL;
+        tri_ext *ext = ctx != NULL ? tri_ext_of(ctx->cell) : NULL;
+        if (ext != NULL) {
+            tri_heap_adopt(ext, join->heap);
+        } else {
+            keep_heap(sys, join->heap);
+        }
+        join->heap = NULL;
     }
     tri_join_abandon(join);
     return err;
@@ -402,8 +453,8 @@ static tr_err join_inside(tr_ctx *ctx, tr_ref ref, tr_nanos timeout,
     if (err != TR_OK) {
         return err;
     }
-    return take_result(rather_kept(ctx->sys, wait.join, flags), result,
-                       state);
+    return take_result(ctx->sys, ctx, rather_kept(ctx->sys, wait.join, flags),
+                       result, state);
 }
 
 static tr_err join_outside(tr_from from, tr_ref ref, tr_nanos timeout,
@@ -440,7 +491,8 @@ static tr_err join_outside(tr_from from, tr_ref ref, tr_nanos timeout,
     }
     tri_mailbox_close(&box);
     return err == TR_OK
-               ? take_result(rather_kept(sys, back, flags), result, state)
+               ? take_result(sys, NULL, rather_kept(sys, back, flags), result,
+                             state)
                : err;
 }
 

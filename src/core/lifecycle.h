@@ -88,6 +88,14 @@ void tri_joins_force(tri_worker *worker, tri_cell *cell);
 /* Answers a join that came to a zombie; false: it is an answer itself. */
 bool tri_join_force(tri_worker *worker, tri_join *join);
 
+/* ---- heap.c ---- */
+
+/* Takes the heap out of the actor: it is not released with it. */
+tri_heap_block *tri_heap_take(tri_cell *cell);
+/* Makes the blocks a part of the actor's heap. Takes them. */
+void tri_heap_adopt(tri_ext *ext, tri_heap_block *heap);
+void tri_heap_free(tri_heap_block *heap);
+
 /* ---- lifecycle.c ---- */
 
 /* The behaviour it was spawned with; its hooks are the actor's. */

@@ -334,6 +334,7 @@ struct tr_system {
     _Atomic(uint32_t) dead;        // abandoned
     tri_lock results_lock;
     tri_map results;       // of joinable actors that have ended: tri_join
+    tri_heap_block *handed;  // under results_lock: heaps of joined states
     tri_driven driven;
     tri_worker *driven_worker;  // where a world or tr_poll drives us
     _Atomic(uintptr_t) driver;  // the thread that does, for tr_poll: poll.c
