@@ -52,6 +52,19 @@ typedef struct tr_actor_info {
     tr_state history[TR_HISTORY];  // newest first; 0: there were no more
 } tr_actor_info;
 
+/* Bytes for the name of a type with its NUL; a longer one is cut. */
+enum { TR_TYPE_NAME_SIZE = 33 };
+
+/* One of the newest dead letters. */
+typedef struct tr_dead_info {
+    size_t size;
+    tr_ref to;
+    tr_ref sender;
+    uint32_t reason;  // tr_dead_reason
+    tr_nanos at;      // tr_now
+    char type[TR_TYPE_NAME_SIZE];
+} tr_dead_info;
+
 /* Sums since the system was opened; actors and parked are of this moment. */
 typedef struct tr_metrics_snapshot {
     size_t size;
@@ -97,6 +110,12 @@ TR_API TR_NODISCARD tr_err tr_actor_info_of(tr_from from, tr_ref ref,
                                             tr_actor_info *out);
 /* The tree as indented text; returns the length it needs, without the NUL. */
 TR_API size_t tr_tree(tr_system *sys, char *buf, size_t size);
+
+/*
+ * Writes up to max of the newest dead letters, the newest first; returns how
+ * many are kept: 1,024 at most. The caller sets size in the first.
+ */
+TR_API size_t tr_dead_letters(tr_system *sys, tr_dead_info *out, size_t max);
 
 /* The counters as they are now; the caller sets out->size. */
 TR_API void tr_metrics(tr_system *sys, tr_metrics_snapshot *out);

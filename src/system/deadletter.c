@@ -143,3 +143,25 @@ void tri_dead_letter_lost(tr_system *sys, tr_ref to, const tr_type *type,
         log_record(sys, to, type->name, reason, silent);
     }
 }
+
+/* ---- looking at them ---- */
+
+size_t tr_dead_letters(tr_system *sys, tr_dead_info *out, size_t max)
+{
+    TRI_CHECK(sys->magic == TRI_SYSTEM_MAGIC);
+    tri_layers *layers = tri_layers_of(sys);
+    tri_lock_take(&layers->dead_lock);
+    size_t kept = layers->dead_count < TRI_DEAD_RING
+                      ? (size_t)layers->dead_count
+                      : TRI_DEAD_RING;
+    for (size_t i = 0; i < kept && i < max; i++) {
+        const tri_dead_record *record =
+            &layers->dead[(layers->dead_count - 1 - i) % TRI_DEAD_RING];
+        out[i] = (tr_dead_info){.size = sizeof(out[i]), .to = record->to,
+                                .sender = record->sender,
+                                .reason = record->reason, .at = record->at};
+        memcpy(out[i].type, record->type, sizeof(out[i].type));
+    }
+    tri_lock_drop(&layers->dead_lock);
+    return kept;
+}

@@ -14,7 +14,7 @@
 enum {
     TRI_DEAD_RING = 1024,    // newest dead letters kept
     TRI_DEAD_LOGGED = 10,    // logged per second, the rest is counted
-    TRI_TYPE_NAME = 33,
+    TRI_TYPE_NAME = TR_TYPE_NAME_SIZE,
 };
 
 typedef struct tri_dead_record {

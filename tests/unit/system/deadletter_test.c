@@ -260,6 +260,37 @@ static void test_DL8_SH13_the_report_counts_dead_letters(void **state)
     }
 }
 
+/* ---- the newest ---- */
+
+static void newest_first(stage *s)
+{
+    tr_ref a = PLAY(s, "a", ());
+    tr_stop(s->sys, a);
+    (void)joined(s, a);
+    tr_dead_info infos[2] = {{.size = sizeof(infos[0])}};
+    size_t before = tr_dead_letters(s->sys, NULL, 0);
+    tr_tell(s->sys, a, Add, .number = 1);
+    tr_tell(s->sys, a, Say, .text = "last");
+    assert_int_equal(tr_dead_letters(s->sys, infos, 2), before + 2);
+    assert_string_equal(infos[0].type, "Say");
+    assert_string_equal(infos[1].type, "Add");
+    assert_true(tr_ref_eq(infos[0].to, a));
+    assert_true(infos[0].reason == TR_DEAD_NO_SUCH_ACTOR ||
+                infos[0].reason == TR_DEAD_STOPPING);
+    assert_true(infos[0].at >= infos[1].at);
+    for (int i = 0; i < TRI_DEAD_RING; i++) {
+        tr_tell(s->sys, a, Add, .number = i);
+    }
+    assert_int_equal(tr_dead_letters(s->sys, infos, 1), TRI_DEAD_RING);
+    assert_string_equal(infos[0].type, "Add");
+}
+
+static void test_DL5_X41_the_newest_dead_letters_can_be_read(void **state)
+{
+    (void)state;
+    everywhere(newest_first);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -272,6 +303,7 @@ int main(void)
         cmocka_unit_test(test_DR1_DR2_DR3_DR4_DL6_MB8_where_the_rest_goes),
         cmocka_unit_test(test_DR5_S13_X47_a_pending_question_is_answered),
         cmocka_unit_test(test_DL8_SH13_the_report_counts_dead_letters),
+        cmocka_unit_test(test_DL5_X41_the_newest_dead_letters_can_be_read),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
