@@ -77,6 +77,7 @@ enum {
     TR_ALWAYS_INTERLEAVE = 2,
     TR_SUPPRESS_KEEP_ALIVE = 4,  // does not keep a virtual actor active
     TR_LOCAL_ONLY = 8,           // is not taken from other nodes
+    TR_REMINDER = 16,            // may come from a tr_remind
 };
 
 typedef tr_err (*tr_handler_fn)(tr_ctx *ctx, void *self, const void *m);
@@ -359,6 +360,8 @@ TR_API void tr_on_end(tr_ctx *ctx, void (*close)(void *object), void *object);
  */
 TR_API TR_NODISCARD tr_err tr_persist(tr_ctx *ctx, void *self,
                                       const void *next, const char *site);
+/* Behind a handler of TR_ON_REMINDER, which calls it. Returns err. */
+TR_API tr_err tr_reminded(tr_ctx *ctx, const void *m, tr_err err);
 
 TR_END_DECLS
 
@@ -383,6 +386,11 @@ TR_MESSAGE(tr_ask_failed, (tr_ref, to), (uint32_t, err), (const char *, text));
 #define TR_ON_QUIET(T, fn) (TRon, T, fn, TR_SUPPRESS_KEEP_ALIVE)
 /* As TR_ON, but what another node sends is refused with TR_EFOREIGN. */
 #define TR_ON_LOCAL(T, fn) (TRon, T, fn, TR_LOCAL_ONLY)
+/*
+ * As TR_ON, for messages that tr_remind may send as well (storage.h). They lie
+ * in the store: fields may be appended to T, nothing else.
+ */
+#define TR_ON_REMINDER(T, fn) (TRremind, T, fn, TR_REMINDER)
 /* What no TR_ON names: with tr_err fn(tr_ctx *, S *, const tr_msg *). */
 #define TR_ON_ANY(fn) (TRany, any, fn, 0)
 /* A moment of its life: a member of tr_actor_def, with S * for void *. */

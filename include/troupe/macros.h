@@ -193,6 +193,11 @@ enum { TR_EACH_MAX = 64 };
             "wanted: tr_err " #fn "(tr_ctx *, " #S " *, const " #T " *)")      \
     static tr_err A##_tr_on_##T(tr_ctx *ctx, void *self, const void *m)        \
     { return fn(ctx, self, m); }
+#define TR_THUNK_TRremind(A, S, T, fn)                                         \
+    TR_WANT(fn, tr_err(*)(tr_ctx *, S *, const T *),                           \
+            "wanted: tr_err " #fn "(tr_ctx *, " #S " *, const " #T " *)")      \
+    static tr_err A##_tr_on_##T(tr_ctx *ctx, void *self, const void *m)        \
+    { return tr_reminded(ctx, m, fn(ctx, self, m)); }
 #define TR_THUNK_TRread(A, S, T, fn)                                           \
     TR_WANT(fn, tr_err(*)(tr_ctx *, const S *, const T *),                     \
             "wanted: tr_err " #fn "(tr_ctx *, const " #S " *, const " #T " *"  \
@@ -244,6 +249,7 @@ enum { TR_EACH_MAX = 64 };
     { return fn(self, f); }
 
 #define TR_ROW_TRon(A, T, flags) {&T##_tr_type, A##_tr_on_##T, flags},
+#define TR_ROW_TRremind(A, T, flags) {&T##_tr_type, A##_tr_on_##T, flags},
 #define TR_ROW_TRread(A, T, flags) {&T##_tr_type, A##_tr_on_##T, flags},
 #define TR_ROW_TRany(A, T, flags) {NULL, A##_tr_on_any, flags},
 #define TR_ROW_TRhook(A, T, flags)
@@ -251,6 +257,7 @@ enum { TR_EACH_MAX = 64 };
 #define TR_ROW_TRapplyctx(A, T, flags)
 #define TR_ROW_TRset(A, T, flags)
 #define TR_HOOKED_TRon(A, T, fn)
+#define TR_HOOKED_TRremind(A, T, fn)
 #define TR_HOOKED_TRread(A, T, fn)
 #define TR_HOOKED_TRany(A, T, fn)
 #define TR_HOOKED_TRapply(A, T, fn)
@@ -258,6 +265,7 @@ enum { TR_EACH_MAX = 64 };
 #define TR_HOOKED_TRhook(A, hook, fn) .hook = A##_tr_##hook,
 #define TR_HOOKED_TRset(A, member, value) .member = value,
 #define TR_APPLIED_TRon(A, T)
+#define TR_APPLIED_TRremind(A, T)
 #define TR_APPLIED_TRread(A, T)
 #define TR_APPLIED_TRany(A, T)
 #define TR_APPLIED_TRhook(A, T)

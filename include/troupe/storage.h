@@ -1,6 +1,6 @@
 /*
  * storage.h - stores for the state of actors, and what actors keep in them
- * beside it: events.
+ * beside it: events and reminders.
  *
  * A store keeps one value per actor, under its path or, for a virtual actor,
  * `namespace::kind/key`, with the epoch of the writer: a writer that has been
@@ -181,10 +181,46 @@ TR_API TR_NODISCARD tr_err tr_event_decode(tr_ctx *ctx,
                                            const tr_stored_event *event,
                                            const tr_type *type, void *out);
 
+/*
+ * ---- reminders ----
+ *
+ * A reminder is a message to oneself that outlives the process. When it is due
+ * it comes as an ordinary message, to a handler of TR_ON_REMINDER; a virtual
+ * actor is activated for it, a plain one gets it while it lives. One that was
+ * due while nobody was there comes as soon as the kind is hosted, or the actor
+ * has started. It comes at least once: it is over, or set to its next time,
+ * when the handler has returned TR_OK and that is stored; a handler that fails
+ * gets it again, after 1 s at first and at most after 10 min.
+ */
+
+/*
+ * Sets the reminder of this name, in place of one that had it: due after
+ * delay, then after each period (0: once), counted from when it was first due,
+ * without drift; of several that were missed one comes. Time is that of the
+ * wall clock. Waits until it is stored. name: 1 to 128 bytes.
+ * Errors: TR_EINVAL (no TR_ON_REMINDER takes it, name, delay or period),
+ * TR_ESTORAGE, TR_EFENCED, TR_EUNKNOWN (set it again), TR_ENOMEM; ended.
+ */
+TR_API TR_NODISCARD tr_err tr_remind(tr_ctx *ctx, const char *name,
+                                     tr_nanos delay, tr_nanos period,
+                                     const tr_type *type, const void *payload,
+                                     const char *site);
+/*
+ * Removes it; TR_OK if there is none. A message of it that is in the mailbox
+ * already still comes. Errors: as tr_remind.
+ */
+TR_API TR_NODISCARD tr_err tr_forget(tr_ctx *ctx, const char *name);
+
 TR_END_DECLS
 
 #ifndef __cplusplus
 
+/* tr_remind(ctx, "bill", TR_MINUTES(60), 0, SendBill, .to = "ann") */
+#define tr_remind(ctx, name, delay, period, ...)                               \
+    TR_REMIND_(ctx, name, delay, period, __VA_ARGS__, )
+#define TR_REMIND_(ctx, name, delay, period, T, ...)                           \
+    (tr_remind)(TR_CTX(ctx), (name), (delay), (period), &T##_tr_type,          \
+                &(const T){__VA_ARGS__}, TR_HERE)
 /* tr_emit(ctx, self, Deposited, .cents = 5) */
 #define tr_emit(ctx, self, ...)                                                \
     (tr_emit)(TR_CTX(ctx), (self),                                             \

@@ -746,6 +746,7 @@ static const tri_virtual_ops ops = {
     .life = life,
     .quiet = quiet,
     .shard = shard,
+    .shards = TRI_SHARDS,
     .ended = ended,
     .signal = tri_bus_signal,
     .poison = tri_bus_poison,

@@ -7,6 +7,7 @@
 #include "base/options.h"
 #include "cluster/bus.h"
 #include "core/probe.h"
+#include "system/layers.h"
 #include "troupe/cluster.h"
 
 static tr_ref nobody(tr_err err)
@@ -160,6 +161,12 @@ tr_err (tr_host)(tr_system *sys, const tr_actor_def *def,
                      : tri_cluster_get(&who, &cluster);
     if (err == TR_OK) {
         err = kind_new(&who, def, &o, &s, &kind);
+    }
+    if (err == TR_OK && o.storage != NULL) {
+        err = tri_reminders_host(&who, def, o.storage, s.serializer, NULL);
+        if (err != TR_OK) {
+            tri_kind_free(kind);
+        }
     }
     if (err == TR_OK) {
         err = add_kind(cluster, &who, kind);

@@ -276,6 +276,7 @@ typedef struct tri_virtual_ops {
     /* A message was handled that does not keep the actor active. */
     void (*quiet)(tri_cell *cell);
     uint32_t (*shard)(tri_cell *cell);  // whose fence its saves pass
+    uint32_t shards;                    // how many there are
     /* A life has ended. Takes what is left in cell->queue. */
     void (*ended)(tri_worker *worker, tri_cell *cell);
     /*
@@ -567,6 +568,9 @@ void tri_receive_timeout_touch(tr_ctx *ctx, tr_msg *msg);
 void tri_results_free(tr_system *sys);
 void tri_heap_release(tri_worker *worker, tri_cell *cell);
 void tri_timers_cancel_all(tri_worker *worker, tri_cell *cell);
+/* As tr_after, but {0} instead of a panic without memory. */
+tr_timer tri_after_try(tr_ctx *ctx, tr_nanos span, const tr_type *type,
+                       const void *payload);
 void tri_user_timer_fire(tri_worker *worker, tri_user_timer *timer);
 /* The timer's message came out of the mailbox; true: hand it to the actor. */
 bool tri_user_timer_arrived(tri_worker *worker, tr_msg *msg);

@@ -80,7 +80,8 @@ void tri_user_timer_fire(tri_worker *worker, tri_user_timer *timer)
     }
 }
 
-static tri_user_timer *timer_new(tr_ctx *ctx, tr_nanos span, tr_nanos every,
+/* NULL: no memory. */
+static tri_user_timer *timer_try(tr_ctx *ctx, tr_nanos span, tr_nanos every,
                                  const tr_type *type, const void *payload)
 {
     tri_worker *worker = ctx->worker;
@@ -91,7 +92,7 @@ static tri_user_timer *timer_new(tr_ctx *ctx, tr_nanos span, tr_nanos every,
                       : NULL;
     if (msg == NULL) {
         free(timer);
-        (tr_panic)(ctx, type->name, "out of memory for a timer");
+        return NULL;
     }
     msg->node.flags |= TRI_MSG_TIMER;
     msg->sender = (tr_ref){(uint64_t)(uintptr_t)timer, 0};
@@ -110,6 +111,23 @@ static tri_user_timer *timer_new(tr_ctx *ctx, tr_nanos span, tr_nanos every,
     ext->timers = timer;
     tri_arm(worker, &timer->timer, after(worker, span), TRI_TIMER_USER);
     return timer;
+}
+
+static tri_user_timer *timer_new(tr_ctx *ctx, tr_nanos span, tr_nanos every,
+                                 const tr_type *type, const void *payload)
+{
+    tri_user_timer *timer = timer_try(ctx, span, every, type, payload);
+    if (timer == NULL) {
+        (tr_panic)(ctx, type->name, "out of memory for a timer");
+    }
+    return timer;
+}
+
+tr_timer tri_after_try(tr_ctx *ctx, tr_nanos span, const tr_type *type,
+                       const void *payload)
+{
+    tri_user_timer *timer = timer_try(ctx, span, 0, type, payload);
+    return (tr_timer){timer != NULL ? timer->id : 0};
 }
 
 static void check_span(tr_ctx *ctx, tr_nanos span)

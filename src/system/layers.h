@@ -92,6 +92,9 @@ typedef struct tri_layers {
     _Atomic(uint32_t) hook_count;    // length of hooks
     tri_at_closed *closers;             // the newest first; under hooks_lock
 
+    tri_lock reminders_lock;         // for making it
+    struct tri_reminders *_Atomic reminders;  // reminders.c, or NULL
+
     _Atomic(uint64_t) unhandled, escalations, overloads, events_lost;
     _Atomic(uint32_t) forced;
     _Atomic(bool) late_named;        // closing has counted them already
@@ -147,6 +150,20 @@ tr_err tri_state_load(tr_ctx *ctx, void *self);
 /* ---- sourcing.c ---- */
 /* As tri_state_load, from a snapshot and the events after it. */
 tr_err tri_events_load(tr_ctx *ctx, const tr_type *type, void *self);
+
+/* ---- reminders.c ---- */
+/*
+ * Actors of def may have reminders in the store: their service looks after
+ * them from now on. key: of a plain actor that has started, or NULL.
+ * Nothing is done for a def without TR_ON_REMINDER.
+ * Errors: TR_ENOMEM, TR_ECLOSED.
+ */
+TR_NODISCARD tr_err tri_reminders_host(tri_actor_from *who,
+                                       const tr_actor_def *def,
+                                       tr_storage *storage,
+                                       const tr_serializer *serializer,
+                                       const char *key);
+void tri_reminders_free(tr_system *sys);
 
 /* ---- poll.c ---- */
 /* Of a polled system: the calling thread drives it. Errors: as tri_io_need. */

@@ -112,6 +112,16 @@ static tr_err load(tr_ctx *ctx, const tr_type *type, void *self)
     return err;
 }
 
+/* A plain actor is here: its reminders find it from now on. */
+static tr_err host_reminders(tr_ctx *ctx, const tr_actor_def *def)
+{
+    char key[TRI_STORE_KEY_MAX + 1];
+    tri_actor_from who = {.sys = ctx->sys, .worker = ctx->worker};
+    TR_TRY(tri_question_key(ctx, key));
+    return tri_reminders_host(&who, def, ctx->cell->props->storage,
+                              ctx->cell->props->serializer, key);
+}
+
 tr_err tri_state_load(tr_ctx *ctx, void *self)
 {
     const tr_type *type = tri_state_type(ctx);
@@ -125,8 +135,9 @@ tr_err tri_state_load(tr_ctx *ctx, void *self)
         return TR_ENOMEM;
     }
     ext->texts = NULL;  // those of an earlier incarnation are gone
-    return def->applier_count > 0 ? tri_events_load(ctx, type, self)
-                                  : load(ctx, type, self);
+    TR_TRY(def->applier_count > 0 ? tri_events_load(ctx, type, self)
+                                  : load(ctx, type, self));
+    return tr_key(ctx) == NULL ? host_reminders(ctx, def) : TR_OK;
 }
 
 /* ---- saving ---- */

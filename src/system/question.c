@@ -23,6 +23,10 @@ void tri_question_free(tri_question *q)
 {
     if (q != NULL) {
         tri_store_op_fini(&q->op);
+        for (uint32_t i = 0; i < q->op_count; i++) {
+            tri_store_op_fini(&q->ops[i]);
+        }
+        free(q->ops);
         for (uint32_t i = 0; i < q->owned_count; i++) {
             free(q->owned[i]);
         }
@@ -64,6 +68,48 @@ static void answered(tri_store_op *op)
         tri_question_free(q);
     }
     tri_leave(&who);
+}
+
+/* One of several has been answered; the last one is the answer. */
+static void answered_one(tri_store_op *op)
+{
+    tri_question *q = op->user;
+    // Acquire and release: the last one sees what the others were told.
+    if (atomic_fetch_sub_explicit(&q->left, 1, memory_order_acq_rel) == 1) {
+        answered(&q->op);
+    }
+}
+
+tr_err tri_question_ops(tri_question *q, uint32_t count)
+{
+    TRI_CHECK(q->ops == NULL && count > 0);
+    q->ops = tri_mem_calloc(&q->sys->mem, count * sizeof(*q->ops));
+    if (q->ops == NULL) {
+        return TR_ENOMEM;
+    }
+    q->op_count = count;
+    // Relaxed: nobody else knows it yet.
+    atomic_store_explicit(&q->left, count, memory_order_relaxed);
+    for (uint32_t i = 0; i < count; i++) {
+        q->ops[i].done = answered_one;
+        q->ops[i].user = q;
+    }
+    return TR_OK;
+}
+
+/* q may be gone when this returns. */
+static void submit(tr_storage *storage, tri_question *q)
+{
+    if (q->op_count == 0) {
+        tri_storage_submit(storage, &q->op);
+        return;
+    }
+    tri_list list;
+    tri_list_init(&list);
+    for (uint32_t i = 0; i < q->op_count; i++) {
+        tri_list_push_back(&list, &q->ops[i].link);
+    }
+    tri_storage_submit_all(storage, &list);
 }
 
 tr_err tri_question_key(tr_ctx *ctx, char *out)
@@ -136,7 +182,7 @@ tr_err tri_question_ask(tr_ctx *ctx, tri_question *q, const char *site)
     }
     // Relaxed: only this turn and the answer count it.
     atomic_fetch_add_explicit(&ext->stores, 1, memory_order_relaxed);
-    tri_storage_submit(ctx->cell->props->storage, &q->op);
+    submit(q->storage != NULL ? q->storage : ctx->cell->props->storage, q);
     err = tri_park(ctx, &wait.wait);
     if (err == TR_ELIMIT && leave_question(&wait.wait)) {
         tri_wait_finish(ctx, &wait.wait);

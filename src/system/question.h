@@ -24,6 +24,10 @@ typedef struct tri_question {
     _Atomic(uint32_t) state;
     char key[TRI_STORE_KEY_MAX + 1];
     char name[TRI_STORE_NAME_MAX + 1];
+    tr_storage *storage;     // asked instead of the actor's own, or NULL
+    tri_store_op *ops;       // asked instead of op: tri_question_ops
+    uint32_t op_count;
+    _Atomic(uint32_t) left;  // of them, not answered
     void **owned;  // pieces from malloc that the op points to; freed with us
     uint32_t owned_count;
 } tri_question;
@@ -39,6 +43,11 @@ TR_NODISCARD tr_err tri_question_key(tr_ctx *ctx, char *out);
  */
 TR_NODISCARD tr_err tri_question_new(tr_ctx *ctx, tr_store_call call,
                                      uint32_t pieces, tri_question **out);
+/*
+ * Turns it into a question of many operations, which are filled by the caller
+ * except for done and user. Errors: TR_ENOMEM; the question stays.
+ */
+TR_NODISCARD tr_err tri_question_ops(tri_question *question, uint32_t count);
 void tri_question_free(tri_question *question);
 
 /*

@@ -196,6 +196,7 @@ void tri_system_free(tr_system *sys)
         tri_topics_free(sys);
         tri_top_levels_free(sys);
         tri_routers_free(sys);
+        tri_reminders_free(sys);
         free(layers);
     }
     uint32_t workers =
