@@ -12,6 +12,8 @@
 
 #include <troupe/troupe.h>
 
+#include "storage/storage.h"
+
 TR_MESSAGE(Value, (int64_t, cents), (const char *, memo), (uint32_t, starts));
 TR_REQUEST(Add, Value, (int64_t, cents), (const char *, memo));
 TR_REQUEST(Get, Value);
@@ -164,7 +166,7 @@ static void test_rule_28_unknown_outcome_reloads(void **state)
 }
 
 /* ST14, ST21: only actors with a store can persist; each in its own key. */
-static void test_ST8_ST21_keys_are_apart(void **state)
+static void test_ST8_ST14_ST21_keys_are_apart(void **state)
 {
     fixture *f = *state;
     tr_ref one = spawn(f, "eve"), two = spawn(f, "fay");
@@ -220,6 +222,56 @@ static void test_ST1_ST2_states_in_the_compact_form(void **state)
     assert_true(binary);
 }
 
+/* ST6: the store is asked once; whether to try again is the caller's word. */
+static void test_ST6_nothing_is_retried(void **state)
+{
+    fixture *f = *state;
+    tr_captured seen;
+    tr_ref ref = spawn(f, "jan");
+    assert_int_equal(add(f, ref, 1, "one"), TR_OK);
+    size_t before = tr_storage_captured_count(f->store);
+    tr_storage_fail_nth(f->store, 1, TR_ESTORAGE);
+    assert_int_equal(add(f, ref, 1, "two"), TR_ESTORAGE);
+    expect(f, ref, 1, "one");
+    assert_int_equal(tr_storage_captured_count(f->store), before + 1);
+    assert_true(tr_storage_captured(f->store, before, &seen));
+    assert_int_equal(seen.call, TR_STORE_SAVE);
+    assert_int_equal(seen.err, TR_ESTORAGE);
+}
+
+static void note_done(tri_store_op *op)
+{
+    ++*(int *)op->user;
+}
+
+/* ST16: answers at once, and shares no memory with those who ask. */
+static void test_ST16_the_store_in_memory_answers_at_once(void **state)
+{
+    fixture *f = *state;
+    int done = 0;
+    char text[] = "{\"cents\":1}";
+    size_t size = sizeof(text) - 1;
+    tri_store_op save = {.call = TR_STORE_SAVE, .key = {"a::b/c", 6},
+                         .bytes = {text, size}, .done = note_done,
+                         .user = &done};
+    tri_storage_submit(f->memory, &save);
+    assert_int_equal(done, 1);
+    assert_int_equal(save.err, TR_OK);
+    memset(text, 'x', size);
+    for (int i = 0; i < 2; i++) {
+        tri_store_op load = {.call = TR_STORE_LOAD, .key = {"a::b/c", 6},
+                             .done = note_done, .user = &done};
+        tri_storage_submit(f->memory, &load);
+        assert_int_equal(done, 2 + i);
+        assert_true(load.found);
+        assert_int_equal(load.out_size, size);
+        assert_memory_equal(load.out, "{\"cents\":1}", size);
+        memset(load.out, 'y', size);
+        tri_store_op_fini(&load);
+    }
+    tri_store_op_fini(&save);
+}
+
 int main(void)
 {
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, open_all, close_all)
@@ -228,8 +280,10 @@ int main(void)
         TEST(test_ST11_ST12_failed_save_changes_nothing),
         TEST(test_ST20_SV14_restart_has_the_stored_state),
         TEST(test_rule_28_unknown_outcome_reloads),
-        TEST(test_ST8_ST21_keys_are_apart),
+        TEST(test_ST8_ST14_ST21_keys_are_apart),
         TEST(test_ST10_second_writer_is_fenced),
+        TEST(test_ST6_nothing_is_retried),
+        TEST(test_ST16_the_store_in_memory_answers_at_once),
         TEST(test_ST1_ST2_states_in_the_compact_form),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -439,12 +439,12 @@ static bool run_without_memory(fixture *f, int64_t n)
     pass(f, TR_SECONDS(1));  // the service is there
     tri_mem_fail_after(&f->sys->mem, n);
     tr_err err = remind(f, "m", "r", TR_SECONDS(1), 0, 1);
-    pass(f, TR_MINUTES(20));
+    pass(f, TR_MINUTES(6));
     // Relaxed: one thread.
     bool reached = atomic_load_explicit(&f->sys->mem.fail_at,
                                         memory_order_relaxed) < 0;
     tri_mem_fail_after(&f->sys->mem, -1);
-    pass(f, TR_MINUTES(20));
+    pass(f, TR_MINUTES(6));
     if (err == TR_OK) {
         if (seen.rang == 0) {
             fail_msg("it never came, allocation %d", (int)n);
