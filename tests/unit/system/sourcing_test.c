@@ -641,7 +641,8 @@ static void test_rule_28_kill_while_events_are_in_flight(void **state)
     slow_release(&slow);
     assert_int_equal(tr_expect(probe, TR_SECONDS(5), tr_terminated)->reason,
                      TR_KILLED);
-    next = tr_spawn(f->sys, ledger, .name = "ray", .storage = &slow.base);
+    next = tr_spawn(f->sys, ledger, .name = "ray", .joinable = true,
+                    .storage = &slow.base);
     expect(f, next, 5, "late", 1);  // it has landed, and nothing is lost
     end(f, next);
     tr_probe_free(probe);
@@ -660,7 +661,7 @@ static void test_two_turns_do_not_emit_at_once(void **state)
     fixture *f = *state;
     slow_store slow;
     slow_open(&slow, f->memory);
-    tr_ref ref = tr_spawn(f->sys, runner, .name = "rex",
+    tr_ref ref = tr_spawn(f->sys, runner, .name = "rex", .joinable = true,
                           .storage = &slow.base);
     slow_wait(&slow);
     assert_int_equal(deposit(f, ref, 1, "late", 1), TR_EWOULDBLOCK);
