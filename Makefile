@@ -30,8 +30,8 @@ BUILD = $(Q)cmake --build build/$(1) -j $(JOBS) $(2) -- $(NINJA_FLAGS)
 TEST = $(Q)ctest --test-dir build/$(1) -j 2 --output-on-failure \
 	--no-tests=ignore $(2)
 
-.PHONY: all help deps-% run demo test check style bench bench-peers sim sim-fresh fuzz \
-	crash coverage install uninstall format lint requirements clean
+.PHONY: all help deps-% run demo test check style bench bench-peers sim sim-fresh \
+	planted fuzz crash coverage install uninstall format lint requirements clean
 
 all: build/release/build.ninja
 	$(call BUILD,release)
@@ -43,6 +43,7 @@ help:
 	@echo 'make style        headers, layers, symbols'
 	@echo 'make sim          simulated scenarios, SEEDS=$(SEEDS)'
 	@echo 'make sim-fresh    fresh seeds for SIM_SECONDS=$(SIM_SECONDS)'
+	@echo 'make planted      small bugs in the library: found? ONLY=NN'
 	@echo 'make crash        a saving process is killed, KILLS=$(KILLS) times'
 	@echo 'make fuzz         every fuzzer for FUZZ_SECONDS=$(FUZZ_SECONDS)'
 	@echo 'make bench        every workload of troupe-bench, SCALE=$(SCALE)'
@@ -113,6 +114,12 @@ sim-fresh: deps-test build/release/build.ninja
 	$(Q)tools/sim_explore.py --seeds 100000 --jobs $(JOBS) --fresh \
 		--first $(SIM_BASE) --seconds $(SIM_SECONDS) --strict 1000000 \
 		--state build/sim-fresh.json build/release/tests/sim/sim_*
+
+# Whether the scenarios find bugs that are put in; ONLY=NN picks some.
+ONLY ?=
+planted: deps-test
+	$(Q)tools/planted.py --seeds 10000 --jobs $(JOBS) \
+		$(if $(ONLY),--only $(ONLY),--table docs/planted-bugs.md)
 
 crash: deps-test build/release/build.ninja
 	$(call BUILD,release,--target crash_sqlite)

@@ -1,0 +1,311 @@
+#!/usr/bin/env python3
+"""planted.py - small bugs put into the library: do the scenarios notice?
+
+tests/planted holds one bug per file: what it is, in one line, the source
+file, and pairs of texts; the old one must be in the source exactly once and
+is replaced by the new one. The pairs survive changes around them; a bug that
+does not apply any more is an error and has to be written anew.
+
+Each bug is put alone into a copy of the tree under build/planted, the
+simulated scenarios are built there with the flags of a release and run, a
+few seeds of each, then more, until one fails, --seeds are used up or the
+time is over. What the unchanged copy does is seen first: it must pass.
+
+Usage: planted.py [--check] [--only NN,...] [--seeds N] [--seconds N]
+                  [--jobs N] [--table FILE]
+
+--check only looks whether every bug still applies. The last line is
+`caught N of M`; it ends with 1 if a bug does not apply or build, or if the
+tree fails without any.
+"""
+import argparse
+import concurrent.futures
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+PLANTED = ROOT / "tests" / "planted"
+TREE = ROOT / "build" / "planted"
+COPIED = ("CMakeLists.txt", "CMakePresets.json", "cmake", "include", "src",
+          "tests", "template", "tools", "demo", "examples", "bench")
+ROUNDS = (5, 20, 75, 200, 500, 1000)  # seeds of each scenario, one after one
+TIMEOUT = 120  # seconds for one process; a run that has no end is caught
+FAILED = re.compile(r"\bseed (\d+) failed at (.*)")
+
+
+class Wrong(Exception):
+    """A bug that cannot be planted."""
+
+
+class Bug:
+    def __init__(self, path):
+        self.path = path
+        self.number, self.name = path.stem.split("_", 1)
+        head, _, body = path.read_text().partition("@@ old\n")
+        lines = [line for line in head.splitlines() if line]
+        if len(lines) != 2 or not lines[1].startswith("file: ") or not body:
+            raise Wrong(f"{path.name}: what it is, file: and @@ old expected")
+        self.what, self.file = lines[0], lines[1][len("file: "):]
+        body, end, _ = body.partition("@@ end\n")
+        pairs = [part.split("@@ new\n") for part in body.split("@@ old\n")]
+        if not end or any(len(p) != 2 or not p[0].strip() for p in pairs):
+            raise Wrong(f"{path.name}: @@ new or @@ end is missing")
+        self.pairs = [(old, new) for old, new in pairs]
+
+    def applied(self, text):
+        for old, new in self.pairs:
+            count = text.count(old)
+            if count != 1:
+                raise Wrong(f"{self.path.name}: its text is {count} times in "
+                            f"{self.file}, not once: write it anew")
+            text = text.replace(old, new)
+        return text
+
+
+def read_bugs(only):
+    bugs = [Bug(path) for path in sorted(PLANTED.glob("[0-9]*.txt"))]
+    wanted = set(only.split(",")) if only else None
+    return [bug for bug in bugs
+            if wanted is None or bug.number in wanted or bug.name in wanted]
+
+
+def check(bugs):
+    wrong = 0
+    for bug in bugs:
+        try:
+            source = ROOT / bug.file
+            if not source.exists():
+                raise Wrong(f"{bug.path.name}: there is no {bug.file}")
+            bug.applied(source.read_text())
+        except Wrong as why:
+            print(why)
+            wrong += 1
+    print(f"planted: {len(bugs)} bugs, {wrong} do not apply")
+    return wrong == 0
+
+
+# ---- the copy ----
+
+
+def copy_file(source, target):
+    """Only what has changed, so that little is built again."""
+    if target.exists() and target.read_bytes() == source.read_bytes():
+        return
+    target.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(source, target)
+    shutil.copymode(source, target)
+
+
+def copy_tree():
+    wanted = set()
+    for top in COPIED:
+        source = ROOT / top
+        for path in [source] if source.is_file() else source.rglob("*"):
+            if path.is_file() and "__pycache__" not in path.parts:
+                target = TREE / path.relative_to(ROOT)
+                copy_file(path, target)
+                wanted.add(target)
+    for top in COPIED:  # what is gone from the tree
+        for path in (TREE / top).rglob("*"):
+            if path.is_file() and path not in wanted:
+                path.unlink()
+
+
+def call(command, what):
+    done = subprocess.run(command, cwd=TREE, capture_output=True, text=True,
+                          check=False)
+    if done.returncode != 0:
+        raise Wrong(f"{what}:\n{done.stdout[-3000:]}{done.stderr[-3000:]}")
+    return done.stdout
+
+
+def configure():
+    options = ["-DTROUPE_BENCH=OFF", "-DTROUPE_WERROR=OFF"]
+    if shutil.which("ccache"):
+        options.append("-DCMAKE_C_COMPILER_LAUNCHER=ccache")
+    call(["cmake", "--preset", "release", *options], "cmake")
+    targets = call(["ninja", "-C", "build/release", "-t", "targets", "all"],
+                   "ninja")
+    return sorted(set(re.findall(r"^(sim_\w+): phony$", targets, re.M)))
+
+
+def build(scenarios, jobs):
+    call(["ninja", "-C", "build/release", "-j", str(jobs), *scenarios],
+         "it does not build")
+
+
+# ---- running ----
+
+
+def run(scenario, first, count):
+    """(failing seed, text), or (None, '') if all of them pass."""
+    program = TREE / "build" / "release" / "tests" / "sim" / scenario
+    command = [str(program), "--seed", str(first), "--seeds", str(count)]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True,
+                              errors="replace", timeout=TIMEOUT, check=False)
+        status, text = done.returncode, done.stdout + done.stderr
+    except subprocess.TimeoutExpired:
+        status, text = "no end", ""
+    if status == 0:
+        return None, ""
+    found = FAILED.search(text)
+    if found:
+        why = re.sub(r"^step \d+(, [\d.]+ s)?:?\s*", "", found.group(2))
+        return int(found.group(1)), why.split("; again:")[0]
+    if count > 1:  # a crash, or no end: which of them?
+        low, high = first, first + count
+        while high - low > 1:
+            middle = (low + high) // 2
+            if run_fails(program, low, middle - low):
+                high = middle
+            else:
+                low = middle
+        return low, run(scenario, low, 1)[1] or f"ended with {status}"
+    last = text.strip().splitlines()[-1:] or [""]
+    return first, f"ended with {status}: {last[0]}"
+
+
+def run_fails(program, first, count):
+    try:
+        return subprocess.run(
+            [str(program), "--seed", str(first), "--seeds", str(count)],
+            capture_output=True, timeout=TIMEOUT, check=False).returncode != 0
+    except subprocess.TimeoutExpired:
+        return True
+
+
+class Outcome:
+    def __init__(self):
+        self.scenario, self.seed, self.why = None, None, ""
+        self.seeds = 0  # run in all, the failing one included
+        self.over = ""  # why it ended, if nothing failed
+
+
+def explore(scenarios, seeds, seconds, jobs):
+    """Rounds over all scenarios; the first failure in their order counts."""
+    outcome, next_seed = Outcome(), 1
+    deadline = time.monotonic() + seconds
+    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+        for count in ROUNDS:
+            count = min(count, (seeds - outcome.seeds) // len(scenarios))
+            if count == 0:
+                break
+            waiting = [(s, pool.submit(run, s, next_seed, count))
+                       for s in scenarios]
+            for scenario, future in waiting:
+                if outcome.scenario is not None:
+                    future.cancel()
+                    continue
+                seed, why = future.result()
+                if seed is None:
+                    outcome.seeds += count
+                    if time.monotonic() < deadline:
+                        continue
+                    for _, other in waiting:
+                        other.cancel()
+                    outcome.over = "no time left"
+                    return outcome
+                outcome.scenario, outcome.seed, outcome.why = (scenario, seed,
+                                                               why)
+                outcome.seeds += seed - next_seed + 1
+            if outcome.scenario is not None:
+                return outcome
+            next_seed += count
+    outcome.over = "no seeds left"
+    return outcome
+
+
+def plant(bug, scenarios, options):
+    target = TREE / bug.file
+    text = target.read_text()
+    target.write_text(bug.applied(text))
+    try:
+        build(scenarios, options.jobs)
+        return explore(scenarios, options.seeds, options.seconds,
+                       options.jobs)
+    finally:
+        target.write_text(text)
+
+
+# ---- telling ----
+
+
+def row(bug, outcome):
+    if outcome.scenario is None:
+        how = f"survived {outcome.seeds} seeds ({outcome.over})"
+    else:
+        how = (f"{outcome.scenario[len('sim_'):]} after {outcome.seeds} "
+               f"seeds: {outcome.why[:90]}")
+    return f"{bug.number} {bug.name:<26} {bug.file:<28} {how}"
+
+
+def write_table(path, results, scenarios):
+    caught = sum(1 for _, o in results if o.scenario is not None)
+    lines = [
+        "# Planted bugs", "",
+        "Made by `make planted` ([tools/planted.py](../tools/planted.py)): "
+        "every bug of [tests/planted](../tests/planted) is put alone into a "
+        "copy of the tree, the simulated scenarios are built and run, and the "
+        "first that fails is noted. Seeds are counted over all of the "
+        f"{len(scenarios)} scenarios, which take turns.", "",
+        "The first 32 bugs were chosen by reading the sources, before the "
+        "scenarios were read. A scenario checks what the rules promise; none "
+        "knows of a bug.", "",
+        "| bug | what it does | in | found by | seeds | what it said |",
+        "|---|---|---|---|---|---|",
+    ]
+    for bug, o in results:
+        found = o.scenario[len("sim_"):] if o.scenario else "nothing"
+        why = (o.why if o.scenario else o.over).replace("|", "\\|")
+        lines.append(f"| {bug.number} {bug.name} | {bug.what} | {bug.file} | "
+                     f"{found} | {o.seeds} | {why[:160]} |")
+    lines += ["", f"Caught {caught} of {len(results)}.", ""]
+    path.write_text("\n".join(lines))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--check", action="store_true")
+    parser.add_argument("--only", default="")
+    parser.add_argument("--seeds", type=int, default=10000)
+    parser.add_argument("--seconds", type=float, default=180)
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--table", type=pathlib.Path)
+    options = parser.parse_args()
+    try:
+        bugs = read_bugs(options.only)
+        if not check(bugs):
+            return 1
+        if options.check:
+            return 0
+        copy_tree()
+        scenarios = configure()
+        build(scenarios, options.jobs)
+        before = explore(scenarios, min(options.seeds, 20 * len(scenarios)),
+                         options.seconds, options.jobs)
+        if before.scenario is not None:
+            print(f"without any bug: {before.scenario} --seed {before.seed}: "
+                  f"{before.why}")
+            return 1
+        results = []
+        for bug in bugs:
+            outcome = plant(bug, scenarios, options)
+            results.append((bug, outcome))
+            print(row(bug, outcome), flush=True)
+    except Wrong as why:
+        print(why)
+        return 1
+    if options.table:
+        write_table(options.table, results, scenarios)
+    caught = sum(1 for _, o in results if o.scenario is not None)
+    print(f"caught {caught} of {len(results)}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
