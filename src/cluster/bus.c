@@ -282,7 +282,7 @@ static void on_take(tri_session *s, tr_bytes item)
         tri_route_flush(bus, peer, &r);
         break;
     case TRI_ITEM_FLUSHED:
-        tri_route_flushed(bus, &r);
+        tri_route_flushed(bus, peer, &r);
         break;
     default:
         tri_watch_item(bus, peer, kind, &r);
@@ -395,6 +395,7 @@ static tr_err bus_start(tr_ctx *ctx, Bus *self)
             // An item that says nothing new: it opens the stream.
             tri_writer w = tri_bus_item(bus, TRI_ITEM_FLUSHED);
             tri_write_u64(&w, 0);
+            tri_write_u64(&w, 0);
             (void)tri_bus_put(bus, i, &w, NULL);
         }
     }
@@ -500,7 +501,8 @@ static tr_err bus_stop(tr_ctx *ctx, Bus *self, tr_reason reason)
     tri_route *next;
     for (tri_route *r = bus->routes; r != NULL; r = next) {
         next = r->next;
-        tri_node *mail = tri_catalog_take(cluster, tri_bus_worker(bus), r->v);
+        tri_node *mail = tri_catalog_take(cluster, tri_bus_worker(bus), r->v,
+                                          false);
         while (mail != NULL) {
             tri_node *rest = mail->next;
             tri_dead(tri_bus_worker(bus), tri_bus_ref(bus, r->v),

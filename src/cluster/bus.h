@@ -97,6 +97,7 @@ typedef struct tri_route {
     /* ---- under the lock of the shard ---- */
     uint64_t here;            // number of the activation here, or 0
     uint64_t last;            // the largest there was here
+    bool away;                // our messages may be under way elsewhere
 
     /* ---- the bus's own ---- */
     uint8_t state;
@@ -289,7 +290,7 @@ void tri_route_unregister(tri_bus *bus, tri_virtual *v, uint64_t number);
 void tri_route_gone(tri_bus *bus, tri_peer *peer, tri_reader *r);
 void tri_route_moved(tri_bus *bus, tri_peer *peer, tri_reader *r);
 void tri_route_flush(tri_bus *bus, tri_peer *peer, tri_reader *r);
-void tri_route_flushed(tri_bus *bus, tri_reader *r);
+void tri_route_flushed(tri_bus *bus, tri_peer *peer, tri_reader *r);
 void tri_route_shard(tri_bus *bus, uint32_t shard, uint32_t owner,
                      uint64_t epoch);
 void tri_route_lost(tri_bus *bus, uint32_t node);

@@ -191,6 +191,9 @@ static void fail_all(tri_bus *bus, tri_route *r, tr_err err,
     }
 }
 
+static void begin_flush(tri_bus *bus, tri_route *r, uint32_t node,
+                        uint64_t number);
+
 /* ---- placing ---- */
 
 static const char *kind_text(tri_bus *bus, tri_virtual *v, size_t *size)
@@ -288,7 +291,9 @@ bool tri_bus_begin_here(tri_cluster *cluster, tri_virtual *v)
     }
     const char *name = kind_text(bus, v, &size);
     tri_route *r = v->route != NULL ? v->route : route_new(bus, v);
-    if (r == NULL || !tri_bus_kind_of(bus, name, size, &nodes, &stateless) ||
+    // What was sent to another node comes back first.
+    if (r == NULL || r->away ||
+        !tri_bus_kind_of(bus, name, size, &nodes, &stateless) ||
         nodes == 0 ||
         tri_directory_assign(&cluster->directory, v->text, v->size, nodes,
                              TRI_NODE_NONE, &decision) != TR_OK) {
@@ -378,6 +383,7 @@ static void ask_later(tri_bus *bus, tri_route *r)
         r->since = 0;
         r->state = TRI_ROUTE_NONE;
         fail_all(bus, r, TR_EUNREACHABLE, "nobody could say where it is");
+        tri_route_go(bus, r);  // what has come since
         return;
     }
     r->state = TRI_ROUTE_ASKING;
@@ -447,9 +453,21 @@ static void flushed_here(tri_bus *bus, tri_parcel *p)
     if (p->origin != bus->here) {
         tri_writer w = tri_bus_item(bus, TRI_ITEM_FLUSHED);
         tri_write_u64(&w, p->token);
+        tri_write_u64(&w, p->v->route != NULL ? p->v->route->here : 0);
         (void)tri_bus_put(bus, p->origin, &w, NULL);
     }
     tri_parcel_free(bus, p);
+}
+
+/* Whether something of ours may be under way to another node. */
+static void set_away(tri_bus *bus, tri_route *r, bool away)
+{
+    tri_shard *shard = &bus->cluster->shards[r->v->shard];
+    if (r->away != away) {
+        tri_lock_take(&shard->lock);
+        r->away = away;
+        tri_lock_drop(&shard->lock);
+    }
 }
 
 static void set_remote(tri_bus *bus, tri_route *r, uint32_t node,
@@ -606,6 +624,23 @@ static void control_here(tri_bus *bus, tri_parcel *p)
     tri_parcel_free(bus, p);
 }
 
+static void refill(tri_bus *bus, tri_route *r);
+
+/* What the activation has left goes in front of what waits. */
+static void older_first(tri_bus *bus, tri_route *r)
+{
+    tri_parcel *first = r->first, *last = r->last_parcel;
+    r->first = r->last_parcel = NULL;
+    refill(bus, r);
+    if (r->first == NULL) {
+        r->first = first;
+        r->last_parcel = last;
+    } else if (first != NULL) {
+        r->last_parcel->next = first;
+        r->last_parcel = last;
+    }
+}
+
 /* One that is for the activation here, whatever the route says. */
 static bool deliver_here(tri_bus *bus, tri_route *r, tri_parcel *p)
 {
@@ -637,6 +672,7 @@ static bool deliver_here(tri_bus *bus, tri_route *r, tri_parcel *p)
     if (tri_catalog_push(bus->cluster, tri_bus_worker(bus), r->v, msg) !=
         TR_OK) {
         p->kind = TRI_PARCEL_MESSAGE;  // it has ended just now
+        older_first(bus, r);
         return false;
     }
     p->msg = NULL;
@@ -646,8 +682,12 @@ static bool deliver_here(tri_bus *bus, tri_route *r, tri_parcel *p)
 
 static void refill(tri_bus *bus, tri_route *r)
 {
+    if (r->state == TRI_ROUTE_FLUSHING) {
+        return;  // ours are behind those that come back with the marker
+    }
     tri_node *mail =
-        tri_catalog_take(bus->cluster, tri_bus_worker(bus), r->v);
+        tri_catalog_take(bus->cluster, tri_bus_worker(bus), r->v,
+                         r->first != NULL);
     while (mail != NULL) {
         tri_node *next = mail->next;
         tri_parcel *p = parcel_of(bus, r->v, mail);
@@ -661,6 +701,20 @@ static void refill(tri_bus *bus, tri_route *r)
     }
 }
 
+static void put_before(tri_route *r, tri_parcel *p, tri_parcel *behind)
+{
+    tri_parcel **link = &r->first;
+    while (*link != behind) {
+        link = &(*link)->next;
+    }
+    p->next = behind;
+    *link = p;
+    r->count++;
+    if (behind == NULL) {
+        r->last_parcel = p;
+    }
+}
+
 void tri_route_go(tri_bus *bus, tri_route *r)
 {
     enum { ROUNDS = 8 };  // without an answer from elsewhere: far fewer
@@ -668,10 +722,16 @@ void tri_route_go(tri_bus *bus, tri_route *r)
         while (r->first != NULL && r->state != TRI_ROUTE_ASKING &&
                r->state != TRI_ROUTE_FLUSHING) {
             tri_parcel *p = next_parcel(r);
+            tri_parcel *behind = r->first;
             if (deliver_here(bus, r, p)) {
                 continue;
             }
+            if (r->first != behind) {  // older mail has come in front
+                put_before(r, p, behind);
+                continue;
+            }
             if (r->state == TRI_ROUTE_REMOTE) {
+                set_away(bus, r, true);
                 tri_call_send(bus, r, p);
                 continue;
             }
@@ -718,11 +778,17 @@ static bool is_granted(tri_bus *bus, tri_route *r, const tri_envelope *head)
 void tri_route_arrived(tri_bus *bus, tri_route *r, tri_parcel *p)
 {
     uint64_t number = p->head->place;
+    refill(bus, r);  // what an activation here has left is older
     bool granted =
         r->first == NULL &&
         (r->state == TRI_ROUTE_NONE ||
          (r->state == TRI_ROUTE_REMOTE && r->number < number)) &&
         is_granted(bus, r, p->head);
+    if (granted && r->state == TRI_ROUTE_REMOTE && r->away) {
+        // What our own senders have sent away comes back first.
+        begin_flush(bus, r, bus->here, number);
+        granted = false;
+    }
     tri_route_add(bus, r, p);
     if (granted) {
         r->state = TRI_ROUTE_NONE;
@@ -754,7 +820,8 @@ void tri_route_looked(tri_bus *bus, tri_virtual *v)
         tri_route_go(bus, r);
         return;
     }
-    tri_node *mail = tri_catalog_take(bus->cluster, tri_bus_worker(bus), v);
+    tri_node *mail =
+        tri_catalog_take(bus->cluster, tri_bus_worker(bus), v, false);
     while (mail != NULL) {
         tri_node *next = mail->next;
         tri_dead(tri_bus_worker(bus), tri_bus_ref(bus, v), tri_msg_from(mail),
@@ -771,6 +838,7 @@ static void end_flush(tri_bus *bus, tri_route *r)
     set_remote(bus, r, r->next_node, r->next_number);
     if (r->next_node == bus->here) {
         r->state = TRI_ROUTE_NONE;
+        set_away(bus, r, false);
     }
     tri_route_go(bus, r);
 }
@@ -812,7 +880,7 @@ void tri_route_learn(tri_bus *bus, tri_virtual *v, uint32_t node,
         return;  // older than what we know (DI11)
     }
     bus->counts.moved++;
-    if (node == r->node && r->state == TRI_ROUTE_REMOTE) {
+    if (!r->away) {
         set_remote(bus, r, node, number);
     } else {
         begin_flush(bus, r, node, number);
@@ -886,17 +954,31 @@ void tri_route_flush(tri_bus *bus, tri_peer *peer, tri_reader *reader)
     }
     *p = (tri_parcel){.kind = TRI_PARCEL_FLUSH, .v = v, .origin = origin,
                       .token = token, .forwards = forwards};
+    if (origin == bus->here) {  // our own: all before it has come home
+        tri_parcel_free(bus, p);
+        if (r->state == TRI_ROUTE_FLUSHING && r->token == token) {
+            r->next_node = bus->here;
+            end_flush(bus, r);
+        }
+        return;
+    }
+    refill(bus, r);
     tri_route_add(bus, r, p);
     tri_route_go(bus, r);
 }
 
-void tri_route_flushed(tri_bus *bus, tri_reader *reader)
+void tri_route_flushed(tri_bus *bus, tri_peer *peer, tri_reader *reader)
 {
     uint64_t token = tri_read_u64(reader);
+    uint64_t number = tri_read_u64(reader);
     tri_route *r =
         token != 0 && !reader->failed ? tri_map_get(&bus->asked, token)
                                       : NULL;
     if (r != NULL && r->state == TRI_ROUTE_FLUSHING) {
+        if (number != 0) {  // where the messages are, whatever we heard
+            r->next_node = peer->node;
+            r->next_number = number;
+        }
         end_flush(bus, r);
     }
 }

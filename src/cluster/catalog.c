@@ -447,7 +447,7 @@ static void give_back(tri_worker *worker, tri_virtual *v)
 }
 
 tri_node *tri_catalog_take(tri_cluster *cluster, tri_worker *worker,
-                           tri_virtual *v)
+                           tri_virtual *v, bool busy)
 {
     tri_shard *shard = &cluster->shards[v->shard];
     tri_node *mail = NULL;
@@ -458,7 +458,7 @@ tri_node *tri_catalog_take(tri_cluster *cluster, tri_worker *worker,
         mail = v->pending;
         v->pending = v->pending_last = NULL;
     }
-    v->handed = mail != NULL;
+    v->handed = mail != NULL || busy;
     tri_lock_drop(&shard->lock);
     return mail;
 }

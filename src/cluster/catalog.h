@@ -160,10 +160,10 @@ TR_NODISCARD tr_err tri_catalog_push(tri_cluster *cluster, tri_worker *worker,
 /*
  * What waits for the bus, oldest first, which owns it then; NULL: nothing,
  * and the record is not the bus's any more. Mail of an activation that has
- * begun meanwhile is given to it.
+ * begun meanwhile is given to it. busy: the bus has older mail of it.
  */
 tri_node *tri_catalog_take(tri_cluster *cluster, tri_worker *worker,
-                           tri_virtual *v);
+                           tri_virtual *v, bool busy);
 /*
  * Begins an activation whose place is registered, with the mail and what
  * waits behind it. Takes mail on TR_OK. Errors: as a send.

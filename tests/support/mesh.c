@@ -10,7 +10,9 @@ static void net_send(tri_transport *transport, uint32_t from, uint32_t to,
                      const void *bytes, size_t size)
 {
     mesh *m = (mesh *)(void *)transport;
-    (void)tri_sim_net_send(m->net, from, to, bytes, size);
+    if (m->net != NULL) {
+        (void)tri_sim_net_send(m->net, from, to, bytes, size);
+    }
 }
 
 static void arrived(void *user, uint32_t from, uint32_t to,
@@ -41,6 +43,7 @@ void mesh_init(mesh *m, tr_sim *sim, uint32_t nodes, bool net)
 void mesh_fini(mesh *m)
 {
     tri_sim_net_free(m->net);
+    m->net = NULL;
     tri_link_free(m->link);
 }
 
@@ -51,8 +54,8 @@ tr_err mesh_join(mesh *m, uint32_t index, tr_system *sys)
         tri_link_attach(m->link, index, sys);
     }
     return tri_bus_join(sys, &(tri_bus_options){
-                                 .transport = m->net != NULL ? &m->base
-                                                             : m->link,
+                                 .transport = m->link != NULL ? m->link
+                                                              : &m->base,
                                  .node = index, .nodes = m->nodes,
                                  .life = m->life++,
                                  .address = "localhost:7000"});
