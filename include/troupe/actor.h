@@ -279,10 +279,11 @@ TR_API void tr_poison(tr_from from, tr_ref ref);
 TR_API void tr_kill(tr_from from, tr_ref ref);
 /*
  * Waits for the end of an actor. result may be NULL. *state, if not NULL, gets
- * the final state of a joinable actor; it ends with tr_drop. What a state
- * without a schema points to in its actor's heap is handed over as well: to
- * the heap of the actor that joins, or, outside, to the system until it is
- * closed.
+ * the final state of a joinable actor; it ends with tr_drop. It is zero where
+ * there is none: the actor never started, was forced, or was ended between two
+ * incarnations. What a state without a schema points to in its actor's heap is
+ * handed over as well: to the heap of the actor that joins, or, outside, to
+ * the system until it is closed.
  * Errors: TR_ETIMEDOUT, TR_ENOENT (it had ended before, and left no result:
  * it was not joinable, or has been joined), TR_EDEADLOCK (self or an
  * ancestor); ended.

@@ -327,6 +327,7 @@ struct tri_ext {
 
     tri_heap_block *heap;
     size_t heap_bytes;
+    bool released;                    // the heap is gone, and the state's sense
     tri_closer *closers;
     tri_heap_block *texts;            // of the stored state
     uint64_t version;                 // of the stored state, or snapshot

@@ -102,6 +102,7 @@ void tri_join_arrived(tri_worker *worker, tri_cell *cell, tri_join *join)
         send_back(worker, join);
         return;
     }
+    join->state_size = tri_def_of(cell)->state_size;  // if there will be none
     tri_lock_take(&ext->lock);
     bool zombie = tri_cell_is_zombie(cell);
     if (!zombie) {
@@ -148,7 +149,7 @@ bool tri_join_force(tri_worker *worker, tri_join *join)
 }
 
 /* A joinable one leaves its result even so. */
-static void keep_forced(tri_worker *worker, uint64_t id)
+static void keep_forced(tri_worker *worker, uint64_t id, size_t state_size)
 {
     tr_system *sys = worker->sys;
     tri_join *kept = tri_mem_calloc(&sys->mem, sizeof(*kept));
@@ -156,6 +157,7 @@ static void keep_forced(tri_worker *worker, uint64_t id)
         return;
     }
     kept->target_id = id;
+    kept->state_size = state_size;
     kept->reason = TR_FORCED;
     tri_lock_take(&sys->results_lock);
     if (tri_map_get(&sys->results, id) != NULL ||
@@ -173,7 +175,8 @@ void tri_joins_force(tri_worker *worker, tri_cell *cell)
     if (join == NULL && cell->props != NULL && cell->props->joinable) {
         // Relaxed: it cannot end while we tell of it.
         keep_forced(worker, atomic_load_explicit(&cell->id,
-                                                 memory_order_relaxed));
+                                                 memory_order_relaxed),
+                    tri_def_of(cell)->state_size);
     }
     while (join != NULL) {
         tri_join *next = join->next;
@@ -192,7 +195,6 @@ static void copy_state(tri_cell *cell, tri_join *join)
     if (join->state == NULL) {
         return;
     }
-    join->state_size = def->state_size;
     join->state_type = def->state;
     if (def->state != NULL && def->state->size != 0) {
         if (tri_unpack_owned(def->state, join->state, cell->state) != TR_OK) {
@@ -208,15 +210,19 @@ static void fill_result(tri_cell *cell, tri_join *join, tr_reason reason)
 {
     tri_ext *ext = tri_ext_of(cell);
     join->reason = reason;
+    join->state_size = tri_def_of(cell)->state_size;
     if (reason == TR_FAILED && ext != NULL) {
         join->err = ext->failure.err;
         join->phase = ext->failure.phase;
         join->text = ext->failure.text != NULL ? strdup(ext->failure.text)
                                                : NULL;
     }
-    // K21: there is none when it never started.
-    if (!(reason == TR_FAILED && join->phase == TR_IN_START &&
-          tri_cell_incarnation(cell) <= 1)) {
+    // K21: there is none when it never started, nor between two incarnations:
+    // what the old one pointed to has been released, the next was not begun.
+    bool never = reason == TR_FAILED && join->phase == TR_IN_START &&
+                 tri_cell_incarnation(cell) <= 1;
+    bool between = ext != NULL && ext->released;
+    if (!never && !between) {
         copy_state(cell, join);
     }
 }
@@ -347,6 +353,8 @@ static tr_err take_result(tr_system *sys, tr_ctx *ctx, tri_join *join,
             keep_heap(sys, join->heap);
         }
         join->heap = NULL;
+    } else if (state != NULL) {
+        memset(state, 0, join->state_size);
     }
     tri_join_abandon(join);
     return err;

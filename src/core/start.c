@@ -95,6 +95,9 @@ static tri_step begin(tr_ctx *ctx)
     cell->stage = 0;
     ctx->phase = TR_IN_START;
     tr_err err = state_init(worker, cell);
+    if (tri_ext_of(cell) != NULL) {
+        tri_ext_of(cell)->released = false;
+    }
     if (err == TR_OK && cell->props != NULL && cell->props->storage != NULL) {
         tri_hook_begin(ctx, TR_IN_START);
         err = ctx->sys->up->load_state(ctx, cell->state);

@@ -173,6 +173,7 @@ void tri_life_release(tr_ctx *ctx, tr_err err)
     tri_waits_drop(worker, cell);
     answer_kept(worker, cell, err);
     tri_heap_release(worker, cell);
+    ext->released = true;
     worker->sys->up->released(worker, cell);
 }
 

@@ -91,9 +91,92 @@ static void test_X51_K21_a_plain_state_is_joined_with_its_heap(void **state)
     everywhere(actor_joins);
 }
 
+TR_STATE(Letter, (const char *, text), (int64_t, number));
+
+static tr_err on_letter(tr_ctx *ctx, Letter *self, const Say *m)
+{
+    self->text = tr_dup(ctx, m->text);
+    self->number = m->number;
+    return TR_OK;
+}
+
+static tr_err on_torn(tr_ctx *ctx, Letter *self, const Fail *m)
+{
+    (void)self;
+    (void)m;
+    return tr_fail(ctx, TR_EIO, "torn");
+}
+
+TR_ACTOR(letter, Letter, TR_ON(Say, on_letter), TR_ON(Fail, on_torn));
+
+static tr_err on_lost(tr_ctx *ctx, Diary *self, const Fail *m)
+{
+    (void)self;
+    (void)m;
+    return tr_fail(ctx, TR_EIO, "lost");
+}
+
+TR_ACTOR(old_diary, Diary, TR_ON(Say, on_write), TR_ON(Fail, on_lost));
+
+/* In the pause before its next incarnation. */
+static void bring_between(stage *s, tr_ref ref)
+{
+    tr_tell(s->sys, ref, Say, .text = "a text of its own heap", .number = 7);
+    tr_tell(s->sys, ref, Fail);
+    tr_sim_advance(s->sim, TR_SECONDS(1));
+    assert_int_equal(tr_state_of(s->sys, ref), TR_STATE_RESTARTING);
+    mourn(s, ref);
+}
+
+static void ended_between(stage *s)
+{
+    const tr_supervision *later = TR_SUPERVISE(.backoff_min = TR_SECONDS(9),
+                                               .backoff_max = TR_SECONDS(9));
+    tr_result result;
+    tr_ref a = tr_spawn(s->sys, letter, .joinable = true,
+                        .supervision = later);
+    bring_between(s, a);
+    tr_stop(s->sys, a);
+    assert_int_equal(ended(s, a), TR_STOPPED);
+    Letter end = {.text = "before", .number = 1};
+    assert_int_equal(tr_join(s->sys, a, 0, &result, &end), TR_OK);
+    assert_int_equal(result.reason, TR_STOPPED);
+    assert_null(end.text);
+    assert_int_equal(end.number, 0);
+
+    tr_ref b = tr_spawn(s->sys, old_diary, .joinable = true,
+                        .supervision = later);
+    bring_between(s, b);
+    tr_kill(s->sys, b);
+    assert_int_equal(ended(s, b), TR_KILLED);
+    Diary book = {.last = (char *)(uintptr_t)"before"};
+    assert_int_equal(tr_join(s->sys, b, 0, &result, &book), TR_OK);
+    assert_int_equal(result.reason, TR_KILLED);
+    assert_null(book.last);
+
+    // One that came to its next incarnation leaves that one's state.
+    tr_ref c = tr_spawn(s->sys, letter, .joinable = true,
+                        .supervision = later);
+    bring_between(s, c);
+    tr_sim_advance(s->sim, TR_SECONDS(10));
+    tr_tell(s->sys, c, Say, .text = "anew", .number = 8);
+    tr_poison(s->sys, c);
+    assert_int_equal(ended(s, c), TR_STOPPED);
+    assert_int_equal(tr_join(s->sys, c, 0, &result, &end), TR_OK);
+    assert_string_equal(end.text, "anew");
+    tr_drop(Letter, &end);
+}
+
+static void test_K21_X51_no_state_between_two_incarnations(void **state)
+{
+    (void)state;
+    virtually(ended_between);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_K21_X51_no_state_between_two_incarnations),
         cmocka_unit_test(test_X51_K21_a_plain_state_is_joined_with_its_heap),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
