@@ -158,6 +158,8 @@ TR_API void tr_tell_urgent(tr_from from, tr_ref to, uint8_t priority,
  * Sends a request and waits for its reply. out may be NULL. In a handler the
  * text in *out lives until the handler returns; an outside caller owns it
  * (tr_drop). timeout 0 = the system's default, 30 s. On error *out is zero.
+ * TR_EGONE: the actor has ended, or is ending and does not come to it;
+ * TR_ENOENT: the ref is of nobody, or nobody hosts the virtual actor's kind.
  * Errors: what the handler refused or failed with; TR_ETIMEDOUT, TR_ENOREPLY,
  * TR_ENOENT, TR_EGONE, TR_EUNHANDLED, TR_EDEADLOCK, TR_EUNREACHABLE; ended.
  */
@@ -322,7 +324,8 @@ TR_API void tr_receive_timeout(tr_ctx *ctx, tr_nanos span);
 /*
  * Waits until fd, which stays the caller's, is ready for one of the events;
  * *ready tells which. timeout TR_FOREVER for none.
- * Errors: TR_ETIMEDOUT, TR_EINVAL, TR_EIO; ended.
+ * Errors: TR_ETIMEDOUT, TR_EEXIST (another handler waits for it: tr_error_text
+ * says whose), TR_EINVAL, TR_EIO; ended.
  */
 TR_API TR_NODISCARD tr_err tr_wait_fd(tr_ctx *ctx, int fd, uint32_t events,
                                       tr_nanos timeout, uint32_t *ready);

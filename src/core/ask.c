@@ -162,9 +162,9 @@ const char *tri_advice(tr_err err, tr_ref to, bool here)
                    ? "; nobody hosts its kind: tr_host comes first"
                : to.cell == 0
                    ? "; tr_ref_err says why the ref is of nobody"
-                   : "; it has ended: tr_watch tells when";
+                   : "";
     case TR_EGONE:
-        return "; it ended before its turn: tr_watch tells when";
+        return "; it has ended: tr_watch tells when";
     case TR_EFOREIGN:
         return "; or to one that was closed since";
     default:
@@ -344,9 +344,12 @@ static tr_nanos deadline_of(tr_ctx *ctx, tr_nanos timeout)
     return span >= TR_FOREVER - now ? TR_FOREVER : now + span;
 }
 
-static tr_err undelivered_as(tr_err err)
+tr_err tri_undelivered_as(tr_ref to, tr_err err)
 {
-    return err == TR_ESTOPPED ? TR_EGONE : err == TR_EGONE ? TR_ENOENT : err;
+    // Whether it is just ending or has ended is a race: both are gone.
+    return err == TR_ESTOPPED                              ? TR_EGONE
+           : err == TR_EGONE && tri_ref_cell(to) == NULL ? TR_ENOENT
+                                                           : err;
 }
 
 /* Sends the request that wait is for. */
@@ -369,7 +372,7 @@ static tr_err send_request(tr_ctx *ctx, tri_wait *wait, tr_nanos deadline,
     if (err != TR_OK) {
         tri_msg_free(&ctx->worker->cache, msg);
     }
-    return undelivered_as(err);
+    return tri_undelivered_as(wait->target, err);
 }
 
 /* ---- taking a reply ---- */

@@ -427,7 +427,7 @@ static tr_err send_request(tr_from from, tri_mailbox *box, tr_ref to,
         }
     }
     tri_leave(&who);
-    return err == TR_ESTOPPED ? TR_EGONE : err == TR_EGONE ? TR_ENOENT : err;
+    return tri_undelivered_as(to, err);
 }
 
 static tr_err ask_outside(tr_from from, tr_ref to, void *out,

@@ -23,7 +23,20 @@ const char *tr_dead_reason_text(uint32_t reason)
     }
 }
 
-static tr_err answer_for(uint32_t reason)
+/* Whose place is known had an actor; where it lives there is no such name. */
+static tr_err nobody_there(tr_ref to)
+{
+    tri_cell *cell = tri_ref_cell(to);
+    // Relaxed: an id that is gone does not come back.
+    return cell == NULL || (atomic_load_explicit(&cell->id,
+                                                 memory_order_relaxed) ==
+                                to.id &&
+                            !tri_cell_is_zombie(cell))
+               ? TR_ENOENT
+               : TR_EGONE;
+}
+
+static tr_err answer_for(tr_ref to, uint32_t reason)
 {
     switch (reason) {
     case TR_DEAD_FULL:
@@ -44,7 +57,7 @@ static tr_err answer_for(uint32_t reason)
     case TR_DEAD_FAILED:
         return TR_EFAILED;
     case TR_DEAD_NO_SUCH_ACTOR:
-        return TR_ENOENT;
+        return nobody_there(to);
     case TR_DEAD_UNREACHABLE:
         return TR_EUNREACHABLE;
     case TR_DEAD_UNKNOWN:
@@ -97,7 +110,8 @@ static void log_record(tr_system *sys, tr_ref to, const char *type,
     tri_logf(sys, TR_LOG_INFO, NULL, NULL, "dead letter: %s to %s: %s%s", type,
              path, tr_dead_reason_text(reason),
              reason == TR_DEAD_NO_SUCH_ACTOR
-                 ? tri_advice(TR_ENOENT, to, (to.cell >> 48) == sys->tag)
+                 ? tri_advice(nobody_there(to), to,
+                              (to.cell >> 48) == sys->tag)
                  : "");
 }
 
@@ -131,7 +145,7 @@ void tri_dead_letter(tri_worker *worker, tr_ref to, tr_msg *msg,
                                     .reason = reason,
                                     .at = sys->world->ops->mono(sys->world)});
     }
-    tri_answer_error(worker, msg, answer_for(reason),
+    tri_answer_error(worker, msg, answer_for(to, reason),
                      tr_dead_reason_text(reason));
 }
 

@@ -35,15 +35,28 @@ typedef struct fd_wait {
     uint32_t ready;
 } fd_wait;
 
+static uint64_t number_of(int fd)
+{
+    return (uint64_t)fd + 1;  // a key is not zero
+}
+
+/* With the lock: nobody waits for this token any more; who did, or NULL. */
+static fd_wait *fd_disarm(tri_io *io, uint64_t token)
+{
+    fd_wait *fd = tri_map_remove(&io->fds, token);
+    if (fd != NULL) {
+        tri_map_remove(&io->numbers, number_of(fd->fd));
+        io->sys->world->ops->poller_remove(io->poller, fd->fd);
+    }
+    return fd;
+}
+
 static bool fd_cancel(tri_wait *wait)
 {
     fd_wait *fd = (fd_wait *)(void *)wait;
     tri_io *io = fd->io;
     tri_lock_take(&io->fds_lock);
-    bool ours = tri_map_remove(&io->fds, fd->token) != NULL;
-    if (ours) {
-        io->sys->world->ops->poller_remove(io->poller, fd->fd);
-    }
+    bool ours = fd_disarm(io, fd->token) != NULL;
     tri_lock_drop(&io->fds_lock);
     return ours;
 }
@@ -56,10 +69,9 @@ void tri_io_collect(tri_io *io, tr_nanos timeout)
         world->ops->poller_wait(io->poller, events, EVENTS, timeout);
     for (uint32_t i = 0; i < count; i++) {
         tri_lock_take(&io->fds_lock);
-        fd_wait *fd = tri_map_remove(&io->fds, events[i].token);
+        fd_wait *fd = fd_disarm(io, events[i].token);
         if (fd != NULL) {
             fd->ready = events[i].events;
-            world->ops->poller_remove(io->poller, fd->fd);
         }
         tri_lock_drop(&io->fds_lock);
         if (fd != NULL) {
@@ -95,6 +107,7 @@ tr_err tri_io_need(tr_system *sys, tri_io **out)
     }
     io->sys = sys;
     tri_map_init(&io->fds, NULL, NULL);
+    tri_map_init(&io->numbers, NULL, NULL);
     tr_err err = sys->world->ops->poller_new(sys->world, &io->poller);
     if (err != TR_OK) {
         free(io);
@@ -126,22 +139,45 @@ static tr_err watch_poller(tri_io *io)
                                          io_main, io);
 }
 
-static tr_err fd_arm(tri_io *io, fd_wait *fd, uint32_t events)
+/* With the lock: makes the wait known, to the poller last. */
+static tr_err fd_enlist(tri_io *io, fd_wait *fd, uint32_t events)
 {
-    tri_lock_take(&io->fds_lock);
     fd->token = ++io->token;
-    tr_err err = watch_poller(io);
-    if (err == TR_OK) {
-        err = tri_map_put(&io->fds, fd->token, fd);
-    }
+    TR_TRY(watch_poller(io));
+    TR_TRY(tri_map_put(&io->fds, fd->token, fd));
+    tr_err err = tri_map_put(&io->numbers, number_of(fd->fd), fd);
     if (err == TR_OK) {
         err = io->sys->world->ops->poller_add(io->poller, fd->fd, events,
                                               fd->token);
         if (err != TR_OK) {
-            tri_map_remove(&io->fds, fd->token);
+            tri_map_remove(&io->numbers, number_of(fd->fd));
         }
     }
+    if (err != TR_OK) {
+        tri_map_remove(&io->fds, fd->token);
+    }
+    return err;
+}
+
+/* A descriptor has one waiter: an event is told once. */
+static tr_err fd_arm(tr_ctx *ctx, fd_wait *fd, uint32_t events)
+{
+    tri_io *io = fd->io;
+    tr_ref first = {0};
+    tri_lock_take(&io->fds_lock);
+    const fd_wait *other = tri_map_get(&io->numbers, number_of(fd->fd));
+    if (other != NULL) {  // its turn is parked: the actor lives
+        first = tri_cell_ref(io->sys, other->wait.cell);
+    }
+    tr_err err = other != NULL ? TR_EEXIST : fd_enlist(io, fd, events);
     tri_lock_drop(&io->fds_lock);
+    if (other != NULL) {
+        char path[TRI_PATH_MAX];
+        tri_error_set(ctx,
+                      "descriptor %d is being waited for already, by %s; "
+                      "give each waiter a dup() of its own",
+                      fd->fd, tr_ref_path(ctx, first, path, sizeof(path)));
+    }
     return err;
 }
 
@@ -169,7 +205,7 @@ tr_err tr_wait_fd(tr_ctx *ctx, int fd, uint32_t events, tr_nanos timeout,
     TR_TRY(tri_wait_begin(ctx, &wait.wait,
                           timeout >= TR_FOREVER - now ? TR_FOREVER
                                                       : now + timeout));
-    tr_err err = fd_arm(io, &wait, events);
+    tr_err err = fd_arm(ctx, &wait, events);
     if (err == TR_OK) {
         err = tri_park(ctx, &wait.wait);
         if (err == TR_ELIMIT) {
@@ -374,6 +410,7 @@ void tri_io_close(tr_system *sys)
     }
     world->ops->poller_free(io->poller);
     tri_map_fini(&io->fds);
+    tri_map_fini(&io->numbers);
     free(io);
     // Relaxed: the last thread.
     atomic_store_explicit(&sys->io, NULL, memory_order_relaxed);

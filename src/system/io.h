@@ -16,6 +16,7 @@ typedef struct tri_io {
 
     tri_lock fds_lock;
     tri_map fds;         // token -> the turn that waits
+    tri_map numbers;     // descriptor + 1 -> the same
     uint64_t token;
 
     tri_lock jobs_lock;

@@ -378,7 +378,7 @@ static void test_t04_a_forwarded_request_keeps_its_time(void **state)
     tr_ref gone = it.three;
     tr_kill(it.sys, gone);
     stage_settle(&it);
-    expect_err(stage_ask(&it, it.one, act_forward_to, &gone), TR_ENOENT);
+    expect_err(stage_ask(&it, it.one, act_forward_to, &gone), TR_EGONE);
     stage_close(&it);
 }
 

@@ -119,6 +119,71 @@ static void test_wait_fd_times_out_and_refuses(void **state)
     stage_close(&it);
 }
 
+static tr_err act_note_and_wait(tr_ctx *ctx, puppet *self, const Act *m,
+                                void *arg)
+{
+    fd_plan *it = arg;
+    tr_tell(ctx, self->peer, Note, .value = 1);
+    return act_wait(ctx, self, m, it);
+}
+
+static tr_err act_wait_and_tell_why(tr_ctx *ctx, puppet *self, const Act *m,
+                                    void *arg)
+{
+    fd_plan *it = arg;
+    (void)self;
+    it->err = tr_wait_fd(ctx, it->fd, it->events, it->timeout, &it->ready);
+    return tr_reply(ctx, m, .value = 1, .text = tr_error_text(ctx));
+}
+
+static tr_err act_know_peer(tr_ctx *ctx, puppet *self, const Act *m, void *arg)
+{
+    self->peer = *(tr_ref *)arg;
+    return tr_reply(ctx, m, .value = 1);
+}
+
+static void test_a_descriptor_has_one_waiter(void **state)
+{
+    stage it;
+    int ends[2];
+    char path[TR_PATH_SIZE];
+    Acted done;
+    (void)state;
+    assert_int_equal(pipe(ends), 0);
+    stage_open_real(&it, NULL);
+    tr_ref to = tr_probe_ref(it.probe);
+    expect_ok(stage_ask(&it, it.one, act_know_peer, &to));
+    fd_plan first = {.fd = ends[0], .events = TR_FD_READ,
+                     .timeout = TR_FOREVER};
+    fd_plan second = first;
+    second.timeout = TR_MS(1);
+    stage_tell(&it, it.one, act_note_and_wait, &first);
+    (void)tr_expect(it.probe, TR_SECONDS(60), Note);
+    // It has said that it will wait; now or soon it does.
+    do {
+        expect_ok(tr_ask(it.sys, it.two, &done, 0, Act,
+                         .fn = (uint64_t)(uintptr_t)act_wait_and_tell_why,
+                         .arg = (uint64_t)(uintptr_t)&second));
+        if (second.err == TR_ETIMEDOUT) {
+            tr_drop(Acted, &done);
+        }
+    } while (second.err == TR_ETIMEDOUT);
+    expect_err(second.err, TR_EEXIST);
+    assert_non_null(strstr(done.text, "waited for already"));
+    assert_non_null(strstr(done.text, tr_ref_path(it.sys, it.one, path,
+                                                  sizeof(path))));
+    tr_drop(Acted, &done);
+    // The first is not disturbed, and when it has its event others may wait.
+    assert_int_equal(write(ends[1], "x", 1), 1);
+    expect_ok(stage_ask(&it, it.one, act_nothing, NULL));
+    expect_ok(first.err);
+    expect_ok(stage_ask(&it, it.two, act_wait, &second));
+    expect_ok(second.err);
+    stage_close(&it);
+    close(ends[0]);
+    close(ends[1]);
+}
+
 static void test_kill_ends_a_wait_for_a_descriptor(void **state)
 {
     stage it;
@@ -449,6 +514,7 @@ int main(void)
         cmocka_unit_test(test_a_pipe_becomes_readable),
         cmocka_unit_test(test_a_socket_tells_both_ways_and_its_end),
         cmocka_unit_test(test_wait_fd_times_out_and_refuses),
+        cmocka_unit_test(test_a_descriptor_has_one_waiter),
         cmocka_unit_test(test_kill_ends_a_wait_for_a_descriptor),
         cmocka_unit_test(test_descriptors_race_with_everything),
         cmocka_unit_test(test_blocking_gives_the_result),

@@ -129,7 +129,7 @@ static void copies(stage *s)
     tr_stop(s->sys, a);
     tr_kill(s->sys, a);
     tr_poison(s->sys, a);
-    assert_int_equal(tr_ask(s->sys, a, NULL, 0, Get), TR_ENOENT);
+    assert_int_equal(tr_ask(s->sys, a, NULL, 0, Get), TR_EGONE);
     quiet(s);
 }
 

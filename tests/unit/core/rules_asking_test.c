@@ -140,7 +140,7 @@ static void test_rule_18_a_callback_runs_exactly_once(void **state)
     stage_settle(&it);
     stage_tell(&it, it.one, act_then, act_nothing);
     stage_settle(&it);
-    expect_notes(&it, 1, -TR_ETIMEDOUT, 1, -TR_EUSER, 1, -TR_ENOENT);
+    expect_notes(&it, 1, -TR_ETIMEDOUT, 1, -TR_EUSER, 1, -TR_EGONE);
     stage_close(&it);
 }
 

@@ -59,6 +59,11 @@ static void paths_and_refs(stage *s)
     // GD10: who waits outside is shown below /temp.
     assert_non_null(strstr(tr_ref_path(s->sys, s->to, buf, sizeof(buf)),
                            "/temp/$"));
+    assert_true(tr_ref_eq(tr_lookup(s->sys, buf), s->to));
+    strcat(buf, "/x");
+    assert_int_equal(tr_ref_err(tr_lookup(s->sys, buf)), TR_ENOENT);
+    assert_int_equal(tr_ref_err(tr_lookup(s->sys, "/temp/$0")), TR_ENOENT);
+    assert_int_equal(tr_ref_err(tr_lookup(s->sys, "/temp/x")), TR_ENOENT);
 }
 
 static void test_GD9_GD10_C13_paths_and_refs(void **state)
