@@ -5,7 +5,8 @@
  * program's actors, /system for the library's, /temp for askers, /deadLetters.
  * Several systems may live in one process; they share nothing. Subscribers of
  * the event stream get what the library and the program publish as ordinary
- * messages; under overload events are dropped and counted, never waited for.
+ * messages; nobody waits for them: what one misses that has 32768 messages
+ * waiting is counted as lost.
  *
  * Threads: a function taking tr_ctx runs on that actor's turn only. All
  * others may be called from any thread; close and run not from a handler.
@@ -160,7 +161,8 @@ TR_API void tr_termination_done(tr_ctx *ctx);
 
 /*
  * Names a set of threads for tr_spawn_options.dispatcher. It ends with the
- * system. Errors: TR_EINVAL, TR_EEXIST, TR_ENOMEM, TR_ECLOSED.
+ * system. Errors: TR_EINVAL, TR_EEXIST, TR_ELIMIT, TR_ENOMEM, TR_ECLOSED. A
+ * polled or simulated system knows the name, but has one thread for all.
  */
 TR_API TR_NODISCARD tr_err
 tr_dispatcher_add(tr_system *sys, const char *name,

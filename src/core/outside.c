@@ -297,6 +297,14 @@ static tri_node *next_node(tri_cell *cell)
     tri_node *node = cell->queue;
     if (node != NULL) {
         cell->queue = node->next;
+        // Relaxed: for observers; only the owner writes. System mail, which
+        // is in the same list here, was never counted.
+        uint32_t queued =
+            atomic_load_explicit(&cell->queued, memory_order_relaxed);
+        atomic_store_explicit(&cell->queued,
+                              node->next == NULL ? 0
+                                                 : queued - tri_is_counted(node),
+                              memory_order_relaxed);
     }
     return node;
 }

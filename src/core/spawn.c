@@ -325,12 +325,15 @@ static tr_err choose_group(tr_system *sys, tri_cell *cell,
                            const tr_spawn_options *o, uint32_t *flags)
 {
     const char *name = o->dispatcher;
-    if (name == NULL || sys->driven_worker != NULL) {
-        return TR_OK;  // group 0; one thread runs everything when driven
+    if (name == NULL) {
+        return TR_OK;  // group 0
     }
     tri_group *group = tri_group_find(sys, name);
     if (group == NULL) {
         return TR_ENOENT;
+    }
+    if (sys->driven_worker != NULL) {
+        return TR_OK;  // one thread runs everything
     }
     TR_TRY(tri_workers_start(sys, group));  // those that nobody used yet
     *flags |= (uint32_t)group->index << TRI_CELL_GROUP_SHIFT;

@@ -13,7 +13,10 @@
 
 #include "system/layers.h"
 
-enum { BATCH = 32 };
+enum {
+    BATCH = 32,
+    BEHIND_MAX = 32768,  // mail of a subscriber that gets no more events
+};
 
 /* ---- who listens ---- */
 
@@ -191,6 +194,13 @@ static uint32_t copy_some(tr_system *sys, const tr_type *type, uint32_t from,
     return count;
 }
 
+static void count_lost(tri_worker *worker)
+{
+    // Relaxed: a statistic.
+    atomic_fetch_add_explicit(&tri_layers_of(worker->sys)->events_lost, 1,
+                              memory_order_relaxed);
+}
+
 static void send_copy(tri_worker *worker, tr_ref sender, tr_ref to,
                       const tr_type *type, const void *payload)
 {
@@ -201,10 +211,15 @@ static void send_copy(tri_worker *worker, tr_ref sender, tr_ref to,
         if (msg != NULL) {
             tri_msg_free(&worker->cache, msg);
         }
-        // Relaxed: a statistic. Events are best effort.
-        atomic_fetch_add_explicit(&tri_layers_of(worker->sys)->events_lost, 1,
-                                  memory_order_relaxed);
+        count_lost(worker);
     }
+}
+
+/* Nobody waits for a subscriber: one that is far behind misses events. */
+static bool is_far_behind(tr_ref subscriber)
+{
+    tri_cell *cell = tri_ref_cell(subscriber);
+    return cell != NULL && tri_depth(cell) >= BEHIND_MAX;
 }
 
 static void publish(tri_worker *worker, tr_ref sender, const tr_type *type,
@@ -215,7 +230,12 @@ static void publish(tri_worker *worker, tr_ref sender, const tr_type *type,
     bool called = false;
     while ((count = copy_some(worker->sys, type, from, some)) > 0) {
         for (uint32_t i = 0; i < count; i++) {
-            if (some[i].fn == NULL || !called) {  // one for all callbacks
+            if (some[i].fn != NULL && called) {
+                continue;  // one for all callbacks
+            }
+            if (is_far_behind(some[i].ref)) {
+                count_lost(worker);
+            } else {
                 send_copy(worker, sender, some[i].ref, type, payload);
             }
             called |= some[i].fn != NULL;

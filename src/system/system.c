@@ -17,6 +17,7 @@ enum {
     SOFT_LIMIT = 4096,
     MAX_PARKED = 16384,
     BLOCKING_THREADS = 64,
+    BLOCKING_WORKERS = 4,
     GUARDIANS = 5,  // /, /user, /system, /deadLetters, /temp
 };
 
@@ -87,36 +88,44 @@ static void driven_fire(void *arg, tr_nanos now)
     tri_worker_fire(worker, now);
 }
 
+/* One thread runs everything: the caller's, or the world's. */
+static tr_err start_driven(tr_system *sys, tri_group *group)
+{
+    // Acquire: pairs with tri_worker_new.
+    sys->driven_worker =
+        atomic_load_explicit(&group->workers[0], memory_order_acquire);
+    sys->driven_worker->stepping = true;
+    tri_fiber *first = tri_fiber_take(&sys->driven_worker->fibers);
+    if (first == NULL) {
+        return TR_ENOMEM;
+    }
+    tri_fiber_give(&sys->driven_worker->fibers, first);
+    TR_TRY(tri_poll_open(sys));
+    if (!sys->world->ops->has_threads) {
+        sys->driven = (tri_driven){
+            .system = sys, .runnable = driven_runnable,
+            .step = driven_step, .next_due = driven_next_due,
+            .fire = driven_fire};
+        sys->world->ops->attach(sys->world, &sys->driven);
+    }
+    return TR_OK;
+}
+
+/* A driven system knows the same names, but has no threads behind them. */
 static tr_err start_groups(tr_system *sys)
 {
     bool driven = sys->options.poll || !sys->world->ops->has_threads;
-    tri_group *group;
+    tri_group *group, *other;
     TR_TRY(tri_group_new(sys, "parallel", TR_DISPATCH_PARALLEL,
                          driven ? 1 : sys->options.workers, &group));
-    if (driven) {
-        sys->driven_worker =
-            atomic_load_explicit(&group->workers[0], memory_order_acquire);
-        sys->driven_worker->stepping = true;
-        tri_fiber *first = tri_fiber_take(&sys->driven_worker->fibers);
-        if (first == NULL) {
-            return TR_ENOMEM;
-        }
-        tri_fiber_give(&sys->driven_worker->fibers, first);
-        TR_TRY(tri_poll_open(sys));
-        if (!sys->world->ops->has_threads) {
-            sys->driven = (tri_driven){
-                .system = sys, .runnable = driven_runnable,
-                .step = driven_step, .next_due = driven_next_due,
-                .fire = driven_fire};
-            sys->world->ops->attach(sys->world, &sys->driven);
-        }
-        return TR_OK;
-    }
-    tri_group *other;
     TR_TRY(tri_group_new(sys, "pinned", TR_DISPATCH_PINNED, 0, &other));
-    TR_TRY(tri_group_new(sys, "concurrent", TR_DISPATCH_CONCURRENT, 1,
-                         &other));
-    TR_TRY(tri_group_new(sys, "blocking", TR_DISPATCH_BLOCKING, 4, &other));
+    TR_TRY(tri_group_new(sys, "concurrent", TR_DISPATCH_CONCURRENT,
+                         driven ? 0 : 1, &other));
+    TR_TRY(tri_group_new(sys, "blocking", TR_DISPATCH_BLOCKING,
+                         driven ? 0 : BLOCKING_WORKERS, &other));
+    if (driven) {
+        return start_driven(sys, group);
+    }
     TR_TRY(tri_workers_start(sys, group));
     return sys->world->ops->thread_start(sys->world, &sys->monitor,
                                          "tr-monitor", tri_monitor_main, sys);
@@ -295,16 +304,14 @@ tr_err (tr_dispatcher_add)(tr_system *sys, const char *name,
     if (atomic_load_explicit(&sys->terminating, memory_order_acquire)) {
         return TR_ECLOSED;
     }
-    if (sys->driven_worker != NULL) {
-        return TR_OK;  // one thread runs everything
-    }
-    uint32_t threads = o.kind == TR_DISPATCH_PINNED       ? 0
-                       : o.kind == TR_DISPATCH_CONCURRENT ? 1
-                       : o.threads != 0                   ? o.threads
-                                        : sys->options.workers;
+    bool driven = sys->driven_worker != NULL;  // the name is all there is
+    uint32_t threads = driven || o.kind == TR_DISPATCH_PINNED ? 0
+                       : o.kind == TR_DISPATCH_CONCURRENT     ? 1
+                       : o.threads != 0                       ? o.threads
+                                          : sys->options.workers;
     tri_group *group;
     TR_TRY(tri_group_new(sys, name, o.kind, threads, &group));
-    return tri_workers_start(sys, group);
+    return driven ? TR_OK : tri_workers_start(sys, group);
 }
 
 /* ---- ending ---- */

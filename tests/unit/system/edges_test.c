@@ -306,29 +306,51 @@ static void test_options_out_of_range_are_refused(void **state)
     stage_close(&it);
 }
 
-static void test_DP4_dispatchers_out_of_range_are_refused(void **state)
+static void bad_dispatchers(stage *it)
 {
-    stage it;
     char small[8];
-    tr_system_options options = {.size = sizeof(options), .workers = 1};
-    (void)state;
-    stage_open_real(&it, &options);
-    expect_err((tr_dispatcher_add)(it.sys, "x", NEWER(tr_dispatcher_options)),
+    expect_err((tr_dispatcher_add)(it->sys, "x", NEWER(tr_dispatcher_options)),
                TR_EINVAL);
-    expect_err(tr_dispatcher_add(it.sys, "x", .kind = 77), TR_EINVAL);
-    expect_err(tr_dispatcher_add(it.sys, "a-name-of-more-than-thirty-one-"
-                                         "characters"), TR_EINVAL);
-    expect_ok(tr_dispatcher_add(it.sys, "one",
+    expect_err(tr_dispatcher_add(it->sys, "x", .kind = 77), TR_EINVAL);
+    expect_err(tr_dispatcher_add(it->sys, "a-name-of-more-than-thirty-one-"
+                                          "characters"), TR_EINVAL);
+    expect_err(tr_dispatcher_add(it->sys, "blocking"), TR_EEXIST);
+    expect_ok(tr_dispatcher_add(it->sys, "one",
                                 .kind = TR_DISPATCH_CONCURRENT,
                                 .threads = 9));
-    expect_ok(tr_dispatcher_add(it.sys, "two"));
+    expect_err(tr_dispatcher_add(it->sys, "one"), TR_EEXIST);
+    expect_ok(tr_dispatcher_add(it->sys, "two"));
+    expect_ok(tr_ref_err(stage_spawn(it, .dispatcher = "two")));
+    expect_ok(tr_ref_err(stage_spawn(it, .dispatcher = "pinned")));
+    expect_err(tr_ref_err(stage_spawn(it, .dispatcher = "no-such")),
+               TR_ENOENT);
     for (int i = 0; i < TRI_GROUPS_MAX; i++) {
         snprintf(small, sizeof(small), "d%d", i);
-        if (tr_dispatcher_add(it.sys, small) != TR_OK) {
+        if (tr_dispatcher_add(it->sys, small) != TR_OK) {
             break;
         }
         assert_true(i < TRI_GROUPS_MAX - 1);  // there is a limit
     }
+    expect_err(tr_dispatcher_add(it->sys, "last"), TR_ELIMIT);
+    tr_system_terminate(it->sys);
+    expect_err(tr_dispatcher_add(it->sys, "late"), TR_ECLOSED);
+}
+
+/* The same on threads and where one thread runs everything. */
+static void test_DP4_dispatchers_out_of_range_are_refused(void **state)
+{
+    stage it;
+    tr_system_options options = {.size = sizeof(options), .workers = 1};
+    (void)state;
+    stage_open_real(&it, &options);
+    bad_dispatchers(&it);
+    stage_close(&it);
+    stage_open(&it);
+    bad_dispatchers(&it);
+    stage_close(&it);
+    options.poll = true;
+    stage_open_real(&it, &options);
+    bad_dispatchers(&it);
     stage_close(&it);
 }
 

@@ -121,6 +121,43 @@ static void test_EV2_every_subscriber_gets_it_once(void **state)
     everywhere(many_subscribers);
 }
 
+static uint64_t lost(stage *s)
+{
+    tr_metrics_snapshot m = {.size = sizeof(m)};
+    tr_metrics(s->sys, &m);
+    return m.events_lost;
+}
+
+/* It does not read: so many wait, what comes then is counted, not kept. */
+static void slow_subscriber(stage *s)
+{
+    enum { WAITING = 32768, MORE = 10 };
+    tr_probe *slow;
+    assert_int_equal(tr_probe_new(&slow, s->sys), TR_OK);
+    tr_probe_subscribe(slow, News);
+    tr_probe_subscribe(s->probe, News);
+    for (int64_t i = 0; i < WAITING + MORE; i++) {
+        tr_publish(s->sys, News, .text = "", .number = i);
+        // Whoever keeps up is not concerned.
+        assert_int_equal(tr_expect(s->probe, patience(s), News)->number, i);
+    }
+    assert_int_equal(lost(s), MORE);
+    for (int64_t i = 0; i < WAITING; i++) {
+        assert_int_equal(tr_expect(slow, patience(s), News)->number, i);
+    }
+    tr_expect_nothing(slow, TR_MS(1));
+    tr_publish(s->sys, News, .text = "", .number = -1);
+    assert_int_equal(tr_expect(slow, patience(s), News)->number, -1);
+    assert_int_equal(lost(s), MORE);
+    tr_probe_free(slow);
+}
+
+static void test_EV2_X41_a_slow_subscriber_misses_events(void **state)
+{
+    (void)state;
+    everywhere(slow_subscriber);
+}
+
 static void restarted_subscriber(stage *s)
 {
     tr_ref r = new_reader(s);
@@ -256,6 +293,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_EV1_EV4_DW12_an_end_is_published),
         cmocka_unit_test(test_EV2_every_subscriber_gets_it_once),
+        cmocka_unit_test(test_EV2_X41_a_slow_subscriber_misses_events),
         cmocka_unit_test(test_EV2_a_restart_ends_subscriptions),
         cmocka_unit_test(test_EV2_a_probe_unsubscribes_when_it_ends),
         cmocka_unit_test(test_PA_topics_reach_their_members),
