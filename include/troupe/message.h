@@ -38,15 +38,16 @@ typedef enum tr_kind {
     TR_KIND_BLOB,
     TR_KIND_LIST,
     TR_KIND_ARRAY,
+    TR_KIND_OPTIONAL,  // inline again: the value and behind it a bool
 } tr_kind;
 
 typedef struct tr_field {
     const char *name;
-    const tr_type *type;  // of a nested message or of a list's elements
+    const tr_type *type;  // of a nested message, also optional, or a list's
     uint32_t offset;
     uint32_t size;
     uint16_t kind;
-    uint16_t element;  // of an array: kind of its elements, their size << 8
+    uint16_t element;  // of array and optional: kind in it, its size << 8
 } tr_field;
 
 /*
@@ -130,7 +131,9 @@ TR_END_DECLS
 #ifndef __cplusplus
 
 /* ---- fields: (type, name), (nested|list, Message, name),
- *              (array, scalar, name), (fixed, scalar, name, count) ---- */
+ *              (array, scalar, name), (fixed, scalar, name, count),
+ *              (optional, scalar, name), (optional, nested, Message, name)
+ * ---- */
 
 /* A type missing here cannot be in a message: a compile error. */
 #define TR_KIND_OF(x)                                                          \
@@ -148,18 +151,28 @@ TR_END_DECLS
 #define TR_DECL(T, i, f) TR_CAT(TR_DECL_, TR_ARITY f) f
 #define TR_DECL_2(type, n) type n;
 #define TR_DECL_3(word, E, n) TR_DECL_##word(E, n)
-#define TR_DECL_4(word, E, n, c) TR_DECL_##word(E, n, c)
+#define TR_DECL_4(word, E, n, c) TR_DECL4_##word(E, n, c)
 #define TR_DECL_nested(E, n) E n;
 #define TR_DECL_list(E, n) struct { const E *at; size_t count; } n;
 #define TR_DECL_array(E, n) struct { const E *at; size_t count; } n;
-#define TR_DECL_fixed(E, n, c) E n[c];
+#define TR_DECL4_fixed(E, n, c) E n[c];
+/* Absent unless .has; the value comes first, so that it needs no offset. */
+#define TR_DECL_optional(E, n)                                                 \
+    struct { E value; bool has; } n;                                           \
+    _Static_assert(TR_KIND_OF(*(E *)0) <= TR_KIND_FLOAT ||                     \
+                   TR_KIND_OF(*(E *)0) == TR_KIND_BYTES, "optional " #n ": "   \
+                   "text, blobs and refs can be none as they are");
+#define TR_DECL4_optional(nested, E, n)                                        \
+    TR_OPTIONAL_##nested struct { E value; bool has; } n;
+/* Only (optional, nested, Message, name) has four parts. */
+#define TR_OPTIONAL_nested
 
 #define TR_INFO(T, i, f) TR_CALL(TR_CAT(TR_INFO_, TR_ARITY f), T, TR_UNWRAP f)
 #define TR_AT_(T, n) offsetof(T, n), sizeof(((T *)0)->n)
 #define TR_INFO_2(T, type, n)                                                  \
     {#n, NULL, TR_AT_(T, n), TR_KIND_OF(((T *)0)->n), 0},
 #define TR_INFO_3(T, word, E, n) TR_INFO_##word(T, E, n)
-#define TR_INFO_4(T, word, E, n, c) TR_INFO_##word(T, E, n)
+#define TR_INFO_4(T, word, E, n, c) TR_INFO4_##word(T, E, n, c)
 #define TR_INFO_nested(T, E, n)                                                \
     {#n, &E##_tr_type, TR_AT_(T, n), TR_KIND_NESTED, 0},
 #define TR_INFO_list(T, E, n)                                                  \
@@ -167,8 +180,12 @@ TR_END_DECLS
 #define TR_ELEMENT_(E) (uint16_t)(TR_KIND_OF(*(E *)0) | sizeof(E) << 8)
 #define TR_INFO_array(T, E, n)                                                 \
     {#n, NULL, TR_AT_(T, n), TR_KIND_ARRAY, TR_ELEMENT_(E)},
-#define TR_INFO_fixed(T, E, n)                                                 \
+#define TR_INFO4_fixed(T, E, n, c)                                             \
     {#n, NULL, TR_AT_(T, n), TR_KIND_FIXED, TR_ELEMENT_(E)},
+#define TR_INFO_optional(T, E, n)                                              \
+    {#n, NULL, TR_AT_(T, n), TR_KIND_OPTIONAL, TR_ELEMENT_(E)},
+#define TR_INFO4_optional(T, nested, E, n)                                     \
+    {#n, &E##_tr_type, TR_AT_(T, n), TR_KIND_OPTIONAL, 0},
 
 /* + this field's share of the schema hash; i makes the order count. */
 #define TR_MIX(T, i, f)                                                        \
@@ -177,12 +194,21 @@ TR_END_DECLS
     (TR_HASH(#n) + 31u * (uint64_t)TR_KIND_OF(((T *)0)->n) +                   \
      (TR_KIND_OF(((T *)0)->n) < TR_KIND_REF ? sizeof(((T *)0)->n) : 0u))
 #define TR_MIX_3(T, word, E, n) (TR_HASH(#n) + 7u * TR_HASH(#word #E))
-#define TR_MIX_4(T, word, E, n, c) (TR_HASH(#n) + 7u * TR_HASH(#word #E) + (c))
+#define TR_MIX_4(T, word, E, n, c) TR_MIX4_##word(E, n, c)
+#define TR_MIX4_fixed(E, n, c) (TR_HASH(#n) + 7u * TR_HASH("fixed" #E) + (c))
+#define TR_MIX4_optional(nested, E, n)                                         \
+    (TR_HASH(#n) + 7u * TR_HASH("optional" #E))
 
 #define TR_VAR(T, i, f) + TR_CALL(TR_CAT(TR_VAR_, TR_ARITY f), T, TR_UNWRAP f)
 #define TR_VAR_2(T, type, n) (TR_KIND_OF(((T *)0)->n) >= TR_KIND_TEXT)
-#define TR_VAR_3(T, word, E, n) 1
-#define TR_VAR_4(T, word, E, n, c) (TR_KIND_OF(*(E *)0) >= TR_KIND_TEXT)
+#define TR_VAR_3(T, word, E, n) TR_VAR_##word(E)
+#define TR_VAR_nested(E) 1
+#define TR_VAR_list(E) 1
+#define TR_VAR_array(E) 1
+#define TR_VAR_optional(E) (TR_KIND_OF(*(E *)0) >= TR_KIND_TEXT)
+#define TR_VAR_4(T, word, E, n, c) TR_VAR4_##word(E)
+#define TR_VAR4_fixed(E) (TR_KIND_OF(*(E *)0) >= TR_KIND_TEXT)
+#define TR_VAR4_optional(nested) 1
 
 #define TR_TYPE_(T, reply_type, ...)                                           \
     _Static_assert(sizeof(#T) <= 33, "message names: at most 32 characters");  \
@@ -211,6 +237,9 @@ TR_END_DECLS
         R tr_reply_is[0];  /* carries the type, takes no space */              \
     } T;                                                                       \
     TR_TYPE_(T, &R##_tr_type, __VA_ARGS__)
+
+/* In the place of an optional field's value: .age = TR_SOME(42). */
+#define TR_SOME(...) {.value = __VA_ARGS__, .has = true}
 
 /* A state that can be stored and shown. A plain struct is a state, too. */
 #define TR_STATE(...) TR_MESSAGE_(__VA_ARGS__, )

@@ -68,7 +68,12 @@ static void write_table(tri_writer *w, const tr_type *type, uint32_t depth)
         if (at != NULL) {
             memcpy(at, f->name, strlen(f->name));
         }
-        snprintf(text, sizeof(text), ":%u", f->kind);
+        // A field may become optional: its items stay the same.
+        tr_field value = *f;
+        if (f->kind == TR_KIND_OPTIONAL) {
+            value = tri_field_element(f);
+        }
+        snprintf(text, sizeof(text), ":%u", value.kind);
         if (f->kind == TR_KIND_FIXED || f->kind == TR_KIND_ARRAY) {
             snprintf(text, sizeof(text), ":%u.%u", f->kind,
                      f->element & 0xffu);

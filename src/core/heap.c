@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "core/lifecycle.h"
+#include "schema/field.h"
 
 _Static_assert(sizeof(tri_heap_block) % 16 == 0, "malloc's alignment");
 _Static_assert(sizeof(tri_scratch) % 16 == 0, "malloc's alignment");
@@ -198,26 +199,39 @@ static range range_of(const tr_msg *msg)
     return (range){first, first + size};
 }
 
+static const tr_field *find_borrowed(const tr_type *type, const char *value,
+                                     range message);
+
+static bool is_borrowed(const tr_field *field, const char *at, range message)
+{
+    uintptr_t points_to;
+    tr_field optional;
+    switch (field->kind) {
+    case TR_KIND_NESTED:
+        return find_borrowed(field->type, at, message) != NULL;
+    case TR_KIND_OPTIONAL:
+        optional = tri_field_element(field);
+        return tri_optional_has(&optional, at) &&
+               is_borrowed(&optional, at, message);
+    case TR_KIND_TEXT:
+    case TR_KIND_BYTES:
+    case TR_KIND_LIST:
+    case TR_KIND_ARRAY:  // all of them begin with the pointer
+        memcpy(&points_to, at, sizeof(points_to));
+        return points_to >= message.first && points_to < message.end;
+    default:
+        return false;
+    }
+}
+
 /* The first field that points into the message, or NULL. */
 static const tr_field *find_borrowed(const tr_type *type, const char *value,
                                      range message)
 {
     for (uint32_t i = 0; i < type->field_count; i++) {
         const tr_field *field = &type->fields[i];
-        const char *at = value + field->offset;
-        if (field->kind == TR_KIND_NESTED) {
-            if (find_borrowed(field->type, at, message) != NULL) {
-                return field;
-            }
-        } else if (field->kind == TR_KIND_TEXT ||
-                   field->kind == TR_KIND_BYTES ||
-                   field->kind == TR_KIND_LIST ||
-                   field->kind == TR_KIND_ARRAY) {
-            uintptr_t points_to;  // all of them begin with the pointer
-            memcpy(&points_to, at, sizeof(points_to));
-            if (points_to >= message.first && points_to < message.end) {
-                return field;
-            }
+        if (is_borrowed(field, value + field->offset, message)) {
+            return field;
         }
     }
     return NULL;

@@ -6,7 +6,7 @@
  * high 5: 0 to 23 is the argument itself, 24 to 31 says that 1 to 8 bytes of
  * it follow, lowest first.
  *
- *   0 none     the zero value: NULL text, nobody, an empty sequence
+ *   0 none     the zero value: NULL text, nobody, an empty sequence, absent
  *   1 uint     the argument: bool and unsigned numbers
  *   2 sint     the argument, zigzag: 0, -1, 1, -2, ...
  *   3 float    4 or 8 in the high bits, and as many bytes
@@ -15,6 +15,9 @@
  *   6 list     a number of elements and as many items
  *   7 packed   a length and as many bytes: one that says kind and size of the
  *              elements, then these as they are in memory
+ *
+ * An optional field is none, or an item as if it were not optional; bytes that
+ * are there and empty are bytes of length 0.
  *
  * An item can be skipped without knowing its type. So a reader skips fields
  * that were appended after its time, and leaves those at zero that the writer

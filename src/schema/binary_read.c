@@ -316,6 +316,8 @@ static tr_err read_packed(reader *in, const tr_field *field,
 
 static tr_err read_field(reader *in, const tr_field *field, char *at,
                          unsigned depth, const tri_codec_path *path);
+static tr_err read_item(reader *in, const tr_field *field, head item, char *at,
+                        unsigned depth, const tri_codec_path *path);
 
 static tr_err read_elements(reader *in, const tr_field *field, head item,
                             char *at, unsigned depth,
@@ -324,6 +326,10 @@ static tr_err read_elements(reader *in, const tr_field *field, head item,
     tr_field element = tri_field_element(field);
     char *elements;
 
+    if (field->kind == TR_KIND_OPTIONAL) {
+        tri_optional_set(&element, at);
+        return read_item(in, &element, item, at, depth, path);
+    }
     if (tri_is_packed(&element))
         return read_packed(in, field, &element, item, at, path);
     if (item.wire != TRI_WIRE_LIST)
@@ -354,7 +360,12 @@ static tr_err read_field(reader *in, const tr_field *field, char *at,
 
     if (!read_head(in, &item)) return fail_short(in, path);
     if (item.wire == TRI_WIRE_NONE) return TR_OK;  // it is zero already
+    return read_item(in, field, item, at, depth, path);
+}
 
+static tr_err read_item(reader *in, const tr_field *field, head item, char *at,
+                        unsigned depth, const tri_codec_path *path)
+{
     switch (field->kind) {
     case TR_KIND_BOOL:
     case TR_KIND_INT:

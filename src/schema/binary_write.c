@@ -93,6 +93,17 @@ __attribute__((noinline)) static void put_ref(writer *out, const void *at)
 static void write_message(writer *out, const tr_type *type, const char *value);
 static void write_field(writer *out, const tr_field *field, const char *at);
 
+/* What is optional and there must not look like none. */
+static void write_present(writer *out, const tr_field *field, const char *at)
+{
+    if (field->kind == TR_KIND_BYTES) {
+        tri_seq seq = tri_load_seq(at);
+        put_bytes(out, seq.at, seq.count);
+    } else {
+        write_field(out, field, at);
+    }
+}
+
 static void write_elements(writer *out, const tr_field *field, const char *at)
 {
     tr_field element = tri_field_element(field);
@@ -100,6 +111,10 @@ static void write_elements(writer *out, const tr_field *field, const char *at)
 
     if (seq.count == 0) {
         put_head(out, TRI_WIRE_NONE, 0);
+        return;
+    }
+    if (field->kind == TR_KIND_OPTIONAL) {
+        write_present(out, &element, at);
         return;
     }
     if (tri_is_packed(&element)) {

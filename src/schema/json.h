@@ -7,9 +7,10 @@
  * "-Infinity" (all NaN become one). Text is UTF-8 with the escapes JSON needs;
  * bytes that are not UTF-8 are written as U+FFFD. Bytes and blobs are base64,
  * lists and arrays are arrays, a ref is its path or null. Enums are integers.
+ * An optional field that is absent is left out.
  *
- * Reading: white space is free, null and a missing field are zero, unknown
- * fields are skipped (tri_codec.unknown), a field that comes twice is an
+ * Reading: white space is free, null and a missing field are zero, of an
+ * optional field absent, unknown fields are skipped (tri_codec.unknown), a field that comes twice is an
  * error, since nobody could say which was meant. Text cannot hold \u0000.
  *
  * Threads: any.

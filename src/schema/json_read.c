@@ -514,6 +514,11 @@ static tr_err read_elements(parser *in, const tr_field *field, char *at,
     tr_field element = tri_field_element(field);
     growing seq = {.count = 0};
 
+    if (field->kind == TR_KIND_OPTIONAL) {  // null was no concern of ours
+        tri_optional_set(&element, at);
+        return read_field(in, &element, at, depth, path);
+    }
+
     TR_TRY(take_mark(in, '[', path));
     if (peek(in) == ']') {
         in->at++;

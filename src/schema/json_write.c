@@ -160,6 +160,10 @@ static void write_elements(writer *out, const tr_field *field, const char *at)
     tr_field element = tri_field_element(field);
     tri_seq seq = tri_field_elements(field, &element, at);
 
+    if (field->kind == TR_KIND_OPTIONAL) {
+        write_field(out, &element, at);
+        return;
+    }
     put_char(out, '[');
     for (size_t i = 0; i < seq.count; i++) {
         if (i > 0) put_char(out, ',');
@@ -230,12 +234,25 @@ static void write_field(writer *out, const tr_field *field, const char *at)
     }
 }
 
+static bool is_absent(const tr_field *field, const char *at)
+{
+    if (field->kind != TR_KIND_OPTIONAL) return false;
+
+    tr_field element = tri_field_element(field);
+
+    return !tri_optional_has(&element, at);
+}
+
 static void write_message(writer *out, const tr_type *type, const char *value)
 {
+    bool first = true;
+
     put_char(out, '{');
     for (size_t i = 0; i < type->field_count; i++) {
         const tr_field *field = &type->fields[i];
-        if (i > 0) put_char(out, ',');
+        if (is_absent(field, value + field->offset)) continue;
+        if (!first) put_char(out, ',');
+        first = false;
         // Names are identifiers of C: nothing in them needs an escape.
         put_char(out, '"');
         put(out, field->name, strlen(field->name));

@@ -57,7 +57,7 @@ static bool size_of_field(const tr_field *field, const char *at, unsigned depth,
     tr_field element = tri_field_element(field);
     tri_seq seq = tri_field_elements(field, &element, at);
 
-    if (field->kind != TR_KIND_FIXED &&
+    if (!tri_field_is_inline(field) &&
         !add_piece(total, seq.count, element.size)) {
         return false;
     }
@@ -135,12 +135,15 @@ static void pack_field(const tr_field *field, char *at, char **tail)
     tri_seq seq = tri_field_elements(field, &element, at);
     char *elements = at;
 
-    if (field->kind != TR_KIND_FIXED) {
+    if (!tri_field_is_inline(field)) {
         elements = NULL;
         if (seq.count > 0)
             elements = append(tail, seq.at, seq.count * element.size);
         tri_store_seq(at, (tri_seq){elements, seq.count});
     }
+    // What is absent may point anywhere: the copy does not.
+    if (field->kind == TR_KIND_OPTIONAL && seq.count == 0)
+        memset(at, 0, field->size);
     if (tri_field_is_plain(&element)) return;
     for (size_t i = 0; i < seq.count; i++) {
         pack_field(&element, elements + i * element.size, tail);

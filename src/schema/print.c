@@ -137,6 +137,14 @@ static void print_elements(printer *out, const tr_field *field, const char *at,
     tr_field element = tri_field_element(field);
     tri_seq seq = tri_field_elements(field, &element, at);
 
+    if (field->kind == TR_KIND_OPTIONAL) {
+        if (seq.count > 0) {
+            print_field(out, &element, at, depth);
+        } else {
+            put_text(out, "none");
+        }
+        return;
+    }
     put_text(out, "[");
     for (size_t i = 0; i < seq.count && !out->full; i++) {
         if (i > 0) put_text(out, ", ");

@@ -168,6 +168,9 @@ static tr_err make_elements(maker *m, const tr_field *field, char *at)
 
     if (field->kind == TR_KIND_FIXED) {
         count = field->size / element.size;
+    } else if (field->kind == TR_KIND_OPTIONAL) {
+        count = below(m, 2);
+        if (count > 0) tri_optional_set(&element, at);
     } else if (count > 0) {
         TR_TRY(make_piece(m, &elements, count * element.size));
         tri_store_seq(at, (tri_seq){elements, count});

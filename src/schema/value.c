@@ -59,7 +59,9 @@ static tr_err copy_elements(const tr_field *field, char *dst, const char *src,
     bool plain = tri_field_is_plain(&element);
     void *elements = dst;
 
-    if (field->kind != TR_KIND_FIXED) {
+    if (field->kind == TR_KIND_OPTIONAL) {
+        if (seq.count > 0) tri_optional_set(&element, dst);
+    } else if (field->kind != TR_KIND_FIXED) {
         TR_TRY(make_piece(&elements, plain ? seq.at : NULL, seq.count,
                           element.size, mem));
         tri_store_seq(dst, (tri_seq){elements, seq.count});
@@ -142,7 +144,7 @@ static void release_elements(const tr_field *field, char *at,
             tri_field_release(&element, (char *)seq.at + i * element.size, mem);
         }
     }
-    if (field->kind != TR_KIND_FIXED) tri_piece_release(mem, seq.at);
+    if (!tri_field_is_inline(field)) tri_piece_release(mem, seq.at);
 }
 
 static void release_message(const tr_type *type, char *at,

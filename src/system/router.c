@@ -268,6 +268,10 @@ static uint64_t hash_field(const tr_field *field, const void *payload)
         tri_seq bytes = tri_load_seq(at);
         return tri_hash_bytes(bytes.at, bytes.count);
     }
+    if (field->kind == TR_KIND_OPTIONAL) {
+        tr_field value = tri_field_element(field);  // at the same place
+        return tri_optional_has(&value, at) ? hash_field(&value, at) : 0;
+    }
     return 0;  // no key: one worker for all
 }
 

@@ -89,6 +89,12 @@ TR_REQUEST(Bad, Nothing, (uint32_t, n));
 #if CASE == 12 /* list of something that is no message */
 TR_MESSAGE(Bad, (list, Holder, holders));
 #endif
+#if CASE == 42 /* text is optional as it is */
+TR_MESSAGE(Bad, (optional, const char *, text));
+#endif
+#if CASE == 43 /* an optional message without the word nested */
+TR_MESSAGE(Bad, (optional, Tick, tick));
+#endif
 #if CASE == 13 /* a message name the wire has no room for */
 TR_MESSAGE(a_name_that_is_longer_than_all_of_32, (uint32_t, n));
 #endif

@@ -32,10 +32,16 @@ TR_MESSAGE(Sequences, (list, Pointers, list), (array, int16_t, numbers),
 TR_MESSAGE(Inner, (nested, Sequences, all), (const char *, name));
 TR_MESSAGE(Outer, (list, Inner, inner), (nested, Scalars, numbers),
            (nested, Pointers, last));
+TR_MESSAGE(Options, (optional, uint8_t, byte), (optional, int64_t, number),
+           (optional, bool, flag), (optional, float, single),
+           (optional, tr_bytes, bytes), (optional, nested, Pointers, inner),
+           (optional, nested, Empty, tick), (list, Scalars, between),
+           (optional, nested, Sequences, all));
 
 static const tr_type *const fuzz_types[] = {
     &Empty_tr_type,     &Scalars_tr_type, &Pointers_tr_type,
     &Sequences_tr_type, &Inner_tr_type,   &Outer_tr_type,
+    &Options_tr_type,
 };
 
 /* Holds a value of any of them. */
@@ -44,6 +50,7 @@ typedef union fuzz_value {
     Sequences sequences;
     Inner inner;
     Outer outer;
+    Options options;
 } fuzz_value;
 
 /* Refs are "/" and one digit. */

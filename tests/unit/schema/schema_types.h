@@ -35,10 +35,17 @@ TR_MESSAGE(Order, (uint32_t, id), (nested, Line, first), (list, Line, lines),
 TR_MESSAGE(Book, (const char *, title), (list, Order, orders),
            (nested, Numbers, totals));
 TR_MESSAGE(Blobs, (tr_blob, one), (array, tr_blob, more), (int32_t, rest));
+TR_MESSAGE(Person, (const char *, name), (optional, int32_t, age),
+           (optional, bool, member), (optional, double, height),
+           (optional, tr_bytes, photo), (optional, nested, Deposit, last),
+           (optional, nested, Blobs, files), (optional, colour, favourite));
+TR_MESSAGE(Crowd, (optional, nested, Person, first), (list, Person, people),
+           (optional, nested, Eight, counts));
 
 static const tr_type *const all_types[] = {
     &Empty_tr_type, &Deposit_tr_type, &Numbers_tr_type, &Eight_tr_type,
     &Line_tr_type,  &Order_tr_type,   &Book_tr_type,    &Blobs_tr_type,
+    &Person_tr_type, &Crowd_tr_type,
 };
 enum { ALL_TYPES = sizeof(all_types) / sizeof(all_types[0]) };
 
@@ -47,6 +54,7 @@ typedef union any_value {
     Order order;
     Book book;
     Numbers numbers;
+    Crowd crowd;
     char room[512];
 } any_value;
 
