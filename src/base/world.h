@@ -30,6 +30,8 @@ enum {
     TRI_FD_ERROR = 4,  // hang-up or error; always reported
 };
 
+#define TRI_CLOCK_LAG ((tr_nanos)20000000)  // two ticks of the slowest kernel
+
 typedef struct tri_fd_event {
     uint64_t token;   // as given to poller_add
     uint32_t events;  // TRI_FD_*
@@ -66,6 +68,8 @@ typedef struct tri_world_ops {
     bool has_threads;  // false: `attach` is called and the world steps us
 
     tr_nanos (*mono)(tri_world *world);  // never falls
+    /* At most TRI_CLOCK_LAG behind mono, for less; NULL: use mono. */
+    tr_nanos (*mono_coarse)(tri_world *world);
     tr_nanos (*wall)(tri_world *world);  // since 1970
     uint64_t (*random)(tri_world *world);
     uint32_t (*cpus)(tri_world *world);

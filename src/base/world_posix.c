@@ -113,6 +113,12 @@ static tr_nanos posix_mono(tri_world *world)
     return clock_read(CLOCK_MONOTONIC);
 }
 
+static tr_nanos posix_mono_coarse(tri_world *world)
+{
+    (void)world;
+    return clock_read(CLOCK_MONOTONIC_COARSE);
+}
+
 static tr_nanos posix_wall(tri_world *world)
 {
     (void)world;
@@ -953,6 +959,7 @@ static const tri_world_ops posix_ops = {
     .name = "posix",
     .has_threads = true,
     .mono = posix_mono,
+    .mono_coarse = posix_mono_coarse,
     .wall = posix_wall,
     .random = posix_random,
     .cpus = posix_cpus,

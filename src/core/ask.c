@@ -82,7 +82,7 @@ tr_err (tr_reply)(tr_ctx *ctx, const void *m, const void *payload)
                       msg->node.type->name);
         return TR_EEXIST;
     }
-    tr_msg *answer = tri_msg_new(&ctx->worker->cache, type, payload, true);
+    tr_msg *answer = tri_ask_new(&ctx->worker->cache, type, payload);
     if (answer == NULL) {
         return TR_ENOMEM;
     }
@@ -211,15 +211,66 @@ static bool is_detached(const tri_wait *wait)
     return wait->kind == TRI_WAIT_THEN || wait->kind == TRI_WAIT_PIPE;
 }
 
-static void arm_wait(tr_ctx *ctx, tri_wait *wait, tr_nanos deadline)
+/*
+ * Most asks have the system's time limit, begin and end on one worker and are
+ * answered long before: in the order of their deadlines a list will do, and
+ * the wheel and its lock are left alone.
+ */
+static void asks_append(tri_worker *worker, tri_wait *wait, tr_nanos deadline)
 {
-    wait->wheel = (uint16_t)ctx->worker->index;
-    if (deadline != TR_FOREVER) {
-        tri_arm(ctx->worker, &wait->timer, deadline, TRI_TIMER_WAIT);
+    wait->deadline = deadline;
+    wait->listed = true;
+    wait->blocked_next = NULL;
+    wait->blocked_prev = worker->asks_last;
+    if (worker->asks_last != NULL) {
+        worker->asks_last->blocked_next = wait;
+    } else {
+        worker->asks = wait;
+    }
+    worker->asks_last = wait;
+}
+
+static void asks_remove(tri_worker *worker, tri_wait *wait)
+{
+    wait->listed = false;
+    if (wait->blocked_prev != NULL) {
+        wait->blocked_prev->blocked_next = wait->blocked_next;
+    } else {
+        worker->asks = wait->blocked_next;
+    }
+    if (wait->blocked_next != NULL) {
+        wait->blocked_next->blocked_prev = wait->blocked_prev;
+    } else {
+        worker->asks_last = wait->blocked_prev;
     }
 }
 
-/* Under the wheel's lock, on the worker that armed it. */
+void tri_asks_fire(tri_worker *worker, tr_nanos now)
+{
+    while (worker->asks != NULL && worker->asks->deadline <= now) {
+        tri_wait *wait = worker->asks;
+        asks_remove(worker, wait);
+        tri_wait_timed_out(worker, wait);
+    }
+}
+
+static void arm_wait(tr_ctx *ctx, tri_wait *wait, tr_nanos deadline)
+{
+    tri_worker *worker = ctx->worker;
+    wait->wheel = (uint16_t)worker->index;
+    if (deadline == TR_FOREVER) {
+        return;
+    }
+    if (wait->kind == TRI_WAIT_REPLY &&
+        (worker->asks_last == NULL ||
+         worker->asks_last->deadline <= deadline)) {
+        asks_append(worker, wait, deadline);
+    } else {
+        tri_arm(worker, &wait->timer, deadline, TRI_TIMER_WAIT);
+    }
+}
+
+/* On the worker that armed it; of the wheel: under its lock. */
 void tri_wait_timed_out(tri_worker *worker, tri_wait *wait)
 {
     tri_cell *cell = wait->cell;
@@ -272,7 +323,12 @@ void tri_wait_finish(tr_ctx *ctx, tri_wait *wait)
         tri_fiber_give(&ctx->worker->fibers, wait->fiber);
         wait->fiber = NULL;
     }
-    tri_disarm(ctx->sys, wait->wheel, &wait->timer);
+    if (wait->listed) {
+        TRI_CHECK(wait->wheel == ctx->worker->index);
+        asks_remove(ctx->worker, wait);
+    } else if (wait->timer.due != 0) {  // else it was never armed
+        tri_disarm(ctx->sys, wait->wheel, &wait->timer);
+    }
     tri_wait_unlink(ctx->cell, wait);
 }
 
@@ -340,7 +396,11 @@ static tr_nanos deadline_of(tr_ctx *ctx, tr_nanos timeout)
         return TR_FOREVER;
     }
     tr_nanos span = timeout > 0 ? timeout : ctx->sys->options.ask_timeout;
-    tr_nanos now = tri_clock(ctx->worker);
+    // Never early; of a long span a little late.
+    tri_world *world = ctx->sys->world;
+    tr_nanos now = span >= TRI_COARSE && world->ops->mono_coarse != NULL
+                       ? world->ops->mono_coarse(world) + TRI_CLOCK_LAG
+                       : tri_clock(ctx->worker);
     return span >= TR_FOREVER - now ? TR_FOREVER : now + span;
 }
 
@@ -356,7 +416,7 @@ tr_err tri_undelivered_as(tr_ref to, tr_err err)
 static tr_err send_request(tr_ctx *ctx, tri_wait *wait, tr_nanos deadline,
                            const void *payload)
 {
-    tr_msg *msg = tri_msg_new(&ctx->worker->cache, wait->type, payload, true);
+    tr_msg *msg = tri_ask_new(&ctx->worker->cache, wait->type, payload);
     if (msg == NULL) {
         return TR_ENOMEM;
     }
@@ -366,7 +426,6 @@ static tr_err send_request(tr_ctx *ctx, tri_wait *wait, tr_nanos deadline,
                                   .in_user_lane = is_detached(wait)};
     tri_actor_from who = {.sys = ctx->sys, .worker = ctx->worker, .ctx = NULL,
                           .sender = tri_cell_ref(ctx->sys, ctx->cell)};
-    // Relaxed: a statistic.
     tri_count(&ctx->worker->count.asks);
     tr_err err = tri_try_send(&who, wait->target, msg);
     if (err != TR_OK) {

@@ -235,6 +235,7 @@ typedef struct tri_wait {
     bool orphan;            // nobody waits any more; freed with its notice
     bool has_edge;          // deadlock.c
     bool linked;            // in the target's list of blocked senders
+    bool listed;            // in its worker's list of asks
     uint16_t wheel;         // worker whose wheel holds the timer
     tr_then_fn then;        // TRI_WAIT_THEN
     tr_ref target;
@@ -243,7 +244,8 @@ typedef struct tri_wait {
     /* Cuts the wait short; false: its wake-up is under way. NULL: can be. */
     bool (*cancel)(struct tri_wait *wait);
     tri_ext *room;          // TRI_WAIT_ROOM: whose list we are in
-    struct tri_wait *blocked_next, *blocked_prev;
+    struct tri_wait *blocked_next, *blocked_prev;  // or in worker->asks
+    tr_nanos deadline;      // TRI_WAIT_REPLY, where listed
 } tri_wait;
 
 typedef enum tri_wait_kind {

@@ -86,6 +86,15 @@ static uint32_t walk(const link *home, link *chain)
     return 0;
 }
 
+/* Most targets wait for nobody: the chain ends before it has begun. */
+static bool goes_on(const link *home)
+{
+    link first;
+    tri_cell *cell = tri_ref_cell(home->to);
+    return cell == home->cell ||
+           (cell != NULL && edge_of(cell, home->to.id, &first));
+}
+
 /* Walks twice; a chain that has changed meanwhile is none. */
 static uint32_t closes(const link *home, link *chain)
 {
@@ -172,10 +181,25 @@ static bool as_edge(tr_ctx *ctx, const tri_wait *wait, link *out)
     return true;
 }
 
+/* The edge is there: TR_EDEADLOCK if it closes a cycle. */
+static __attribute__((noinline)) tr_err follow(tr_ctx *ctx, tri_wait *wait,
+                                               const link *edge)
+{
+    link chain[CHAIN_MAX];
+    uint32_t count = closes(edge, chain);
+    if (count == 0) {
+        return TR_OK;
+    }
+    describe(ctx->sys, ctx, edge, chain, count, wait->type);
+    tri_edge_end(ctx, wait);
+    count_refused(ctx);
+    return TR_EDEADLOCK;
+}
+
 tr_err tri_edge_begin(tr_ctx *ctx, tri_wait *wait)
 {
     tri_ext *ext = tri_ext_of(ctx->cell);
-    link edge, chain[CHAIN_MAX];
+    link edge;
     wait->has_edge = false;
     if (!as_edge(ctx, wait, &edge)) {
         return TR_OK;
@@ -198,14 +222,7 @@ tr_err tri_edge_begin(tr_ctx *ctx, tri_wait *wait)
     // Seq_cst: before the walk; see the file comment.
     atomic_store_explicit(&ext->edge_seq, seq + 1, memory_order_seq_cst);
     wait->has_edge = true;
-    uint32_t count = closes(&edge, chain);
-    if (count == 0) {
-        return TR_OK;
-    }
-    describe(ctx->sys, ctx, &edge, chain, count, wait->type);
-    tri_edge_end(ctx, wait);
-    count_refused(ctx);
-    return TR_EDEADLOCK;
+    return goes_on(&edge) ? follow(ctx, wait, &edge) : TR_OK;
 }
 
 bool tri_edge_would_close(tr_ctx *ctx, const tri_wait *wait)
@@ -227,9 +244,10 @@ void tri_edge_end(tr_ctx *ctx, tri_wait *wait)
         return;
     }
     tri_ext *ext = tri_ext_of(ctx->cell);
-    // Relaxed: only we write it. Seq_cst: a walk sees it gone.
+    // Relaxed: only we write it. Release: whoever hears of us after this sees
+    // it gone; whoever walks by just now may see that we waited.
     uint64_t seq = atomic_load_explicit(&ext->edge_seq, memory_order_relaxed);
-    atomic_store_explicit(&ext->edge_seq, seq + 1, memory_order_seq_cst);
+    atomic_store_explicit(&ext->edge_seq, seq + 1, memory_order_release);
     wait->has_edge = false;
 }
 

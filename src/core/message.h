@@ -159,13 +159,38 @@ tr_msg *tri_msg_new_raw(tri_cache *cache, const tr_type *type, size_t size,
                         bool ask);
 void tri_msg_free_slow(tri_cache *cache, tr_msg *msg);
 
+/* A request, or its answer, which has the same part in front. */
+static inline tr_msg *tri_ask_new(tri_cache *cache, const tr_type *type,
+                                  const void *payload)
+{
+    size_t size = type->size;
+    if (TRI_UNLIKELY(type->var_count != 0 ||
+                     size > TRI_CLASS_QUICK - sizeof(tr_msg) -
+                                sizeof(tri_ask))) {
+        return tri_msg_new(cache, type, payload, true);
+    }
+    uint32_t klass = tri_class_quick(sizeof(tri_ask) + sizeof(tr_msg) + size);
+    char *block = tri_cache_alloc(cache, klass);
+    if (TRI_UNLIKELY(block == NULL)) {
+        return NULL;
+    }
+    tr_msg *msg = (tr_msg *)(void *)(block + sizeof(tri_ask));
+    msg->node = (tri_node){.type = type, .kind = TRI_NODE_USER,
+                           .klass = (uint8_t)klass, .flags = TRI_MSG_ASK};
+    tri_copy_small(msg->payload, payload, size);
+    return msg;
+}
+
 /* Takes msg. */
 static inline void tri_msg_free(tri_cache *cache, tr_msg *msg)
 {
-    if (TRI_LIKELY((msg->node.flags & (TRI_MSG_ASK | TRI_MSG_BLOBS |
-                                       TRI_MSG_ERROR | TRI_MSG_TIMER)) == 0 &&
+    uint8_t flags = msg->node.flags;
+    if (TRI_LIKELY((flags & (TRI_MSG_BLOBS | TRI_MSG_ERROR |
+                             TRI_MSG_TIMER)) == 0 &&
                    msg->node.klass < TRI_CLASS_COUNT)) {
-        tri_cache_free(cache, msg->node.klass, msg);
+        size_t front = (flags & TRI_MSG_ASK) * sizeof(tri_ask);
+        _Static_assert(TRI_MSG_ASK == 1, "a factor");
+        tri_cache_free(cache, msg->node.klass, (char *)msg - front);
     } else {
         tri_msg_free_slow(cache, msg);
     }

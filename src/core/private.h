@@ -1,8 +1,8 @@
 /*
  * private.h - the runnable cells that only their worker sees.
  *
- * Two queues: `first` to `last`, a FIFO without limit, and `fresh`, spawned
- * cells, newest first. Their worker uses them without any exchange. A thief
+ * Two queues without limit: `own`, a FIFO, and `fresh`, spawned cells, newest
+ * first. Their worker uses them without any exchange. A thief
  * asks (TRI_LOOK_SHARE) and is given some through the ring; only where the
  * worker does not come round to it, since a handler lasts, does a thief go in
  * himself.
@@ -122,7 +122,7 @@ static inline tri_cell *tri_fresh_oldest(tri_worker *worker)
         return NULL;
     }
     atomic_store_explicit(&worker->fresh_top, top + 1, memory_order_relaxed);
-    return worker->fresh[top % TRI_FRESH];
+    return worker->fresh[top & worker->fresh_mask];
 }
 
 static inline tri_cell *tri_fresh_newest(tri_worker *worker)
@@ -136,7 +136,7 @@ static inline tri_cell *tri_fresh_newest(tri_worker *worker)
     }
     atomic_store_explicit(&worker->fresh_bottom, bottom - 1,
                           memory_order_relaxed);
-    return worker->fresh[(bottom - 1) % TRI_FRESH];
+    return worker->fresh[(bottom - 1) & worker->fresh_mask];
 }
 
 /* The worker's own steps. */
@@ -160,23 +160,30 @@ static inline tri_cell *tri_own_pop(tri_worker *worker)
     return cell;
 }
 
-/* False: there is no room for it. */
-static inline bool tri_fresh_push(tri_worker *worker, tri_cell *cell)
+/* How many new cells wait; the worker. */
+static inline uint32_t tri_fresh_count(tri_worker *worker)
+{
+    // Relaxed: a thief only takes.
+    return atomic_load_explicit(&worker->fresh_bottom, memory_order_relaxed) -
+           atomic_load_explicit(&worker->fresh_top, memory_order_relaxed);
+}
+
+/* Makes room for more; without memory the oldest goes to the FIFO. */
+void tri_fresh_grow(tri_worker *worker);
+
+static inline void tri_fresh_push(tri_worker *worker, tri_cell *cell)
 {
     tri_private_enter(worker);
+    if (TRI_UNLIKELY(tri_fresh_count(worker) > worker->fresh_mask)) {
+        tri_fresh_grow(worker);
+    }
     // Relaxed, all: we are in.
     uint32_t bottom =
         atomic_load_explicit(&worker->fresh_bottom, memory_order_relaxed);
-    bool room = bottom - atomic_load_explicit(&worker->fresh_top,
-                                              memory_order_relaxed) <
-                TRI_FRESH;
-    if (room) {
-        worker->fresh[bottom % TRI_FRESH] = cell;
-        atomic_store_explicit(&worker->fresh_bottom, bottom + 1,
-                              memory_order_relaxed);
-    }
+    worker->fresh[bottom & worker->fresh_mask] = cell;
+    atomic_store_explicit(&worker->fresh_bottom, bottom + 1,
+                          memory_order_relaxed);
     tri_private_leave(worker);
-    return room;
 }
 
 static inline tri_cell *tri_fresh_pop(tri_worker *worker, bool oldest)

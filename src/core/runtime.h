@@ -27,11 +27,15 @@ enum {
 #ifdef TRI_TORTURE
     TRI_RING = 4,
     TRI_FRESH = 4,
+    TRI_FRESH_MANY = 2,
+    TRI_OTHERS = 16,
     TRI_BATCH_MESSAGES = 1,   // user messages per activation
     TRI_BATCH_SENDS = 2,      // sends of one turn before it yields
 #else
     TRI_RING = 256,           // runnable cells a worker offers to others
-    TRI_FRESH = 1024,         // spawned and not yet run
+    TRI_FRESH = 256,          // room for spawned cells, at first
+    TRI_FRESH_MANY = 256,     // so many of them come before the others,
+    TRI_OTHERS = 1024,        // which then have one in so many picks
     TRI_BATCH_MESSAGES = 4096,
     TRI_BATCH_SENDS = 256,    // performance.md 3.3
 #endif
@@ -40,7 +44,7 @@ enum {
     TRI_ID_BLOCK = 1024,      // ids a worker takes at once
     TRI_DEFS_CACHED = 16,
     TRI_FAIR = 64,            // picks between two looks at the shared queue
-    TRI_BURIED = 1024,        // new cells between two of the oldest
+    TRI_BURIED = 16384,       // new cells between two of the oldest
     TRI_LOOK_EVERY = 16,      // picks between two looks at the clock
     TRI_STEAL_EVERY = 8,      // rounds of a search between two attempts
     TRI_STEAL_MAX = 256,      // cells taken at once from a stuck worker
@@ -65,7 +69,7 @@ enum {
 #define TRI_LONE    ((tr_nanos)20000)   // a lone cell may be stolen after
 #define TRI_WAKE_MIN UINT64_C(50000)    // as long as a wake-up takes
 #define TRI_WAKE_MAX UINT64_C(10000000)
-#define TRI_EXPIRY_NEAR TR_SECONDS(5)   // the clock is read for deadlines
+#define TRI_COARSE  TR_SECONDS(1)      // spans from here on may be 2 % late
 #define TRI_MONITOR TR_MS(10)          // how often the monitor looks
 #define TRI_STUCK   TR_MS(100)         // a handler this long is reported
 
@@ -190,7 +194,8 @@ struct tri_worker {
     _Atomic(uint32_t) own_count;
     tri_cell *own, *own_last;      // own_last: where own is not NULL
     _Atomic(uint32_t) fresh_top, fresh_bottom;
-    tri_cell *fresh[TRI_FRESH];    // spawned and not yet run
+    tri_cell **fresh;              // spawned and not yet run
+    uint32_t fresh_mask;           // its room, a power of two, less one
     /* ---- thieves take from head, the worker puts at tail ---- */
     _Alignas(128) _Atomic(uint32_t) head;
     _Alignas(128) _Atomic(uint32_t) tail;
@@ -206,6 +211,7 @@ struct tri_worker {
     _Alignas(128) tri_lock wheel_lock;
     tri_wheel wheel;
     _Atomic(tr_nanos) wheel_next;
+    tri_wait *asks, *asks_last;  // the worker's own; earliest deadline first
 };
 
 struct tri_group {
@@ -417,6 +423,13 @@ tri_cell *tri_worker_pick(tri_worker *worker, uint32_t index);
 void tri_worker_fire(tri_worker *worker, tr_nanos now);
 bool tri_worker_wake(tri_worker *worker);  // true: it was asleep
 tr_nanos tri_clock(tri_worker *worker);
+/* At most TRI_CLOCK_LAG behind. */
+static inline tr_nanos tri_clock_coarse(tri_worker *worker)
+{
+    tri_world *world = worker->sys->world;
+    return world->ops->mono_coarse != NULL ? world->ops->mono_coarse(world)
+                                           : tri_clock(worker);
+}
 /* Makes tr_poll_fd readable. */
 void tri_poll_ready(tr_system *sys);
 
@@ -492,6 +505,10 @@ tr_err tri_ask_inside(tr_ctx *ctx, tr_ref to, void *out, tr_nanos timeout,
 void tri_wait_link(tri_cell *cell, tri_wait *wait);
 void tri_wait_unlink(tri_cell *cell, tri_wait *wait);
 void tri_wait_timed_out(tri_worker *worker, tri_wait *wait);
+/* Times out the asks of the usual span that are due. */
+void tri_asks_fire(tri_worker *worker, tr_nanos now);
+/* When the worker must look at the clock next; its own thread. */
+tr_nanos tri_worker_due(tri_worker *worker);
 void tri_waits_drop(tri_worker *worker, tri_cell *cell);
 void tri_futures_drop(tr_ctx *ctx);
 /*

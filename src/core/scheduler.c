@@ -233,11 +233,11 @@ void tri_schedule(tri_worker *worker, tri_cell *cell)
 void tri_schedule_fresh(tri_worker *worker, tri_cell *cell)
 {
     if (cell->home == TRI_HOME_NONE && !worker->stepping &&
-        worker->group == group_of(worker->sys, cell) &&
-        tri_fresh_push(worker, cell)) {
-        return;
+        worker->group == group_of(worker->sys, cell)) {
+        tri_fresh_push(worker, cell);
+    } else {
+        tri_schedule(worker, cell);
     }
-    tri_schedule(worker, cell);
 }
 
 /* ---- sleeping ---- */
@@ -250,11 +250,19 @@ static bool must_leave(tri_worker *worker)
                                 memory_order_seq_cst);
 }
 
-static tr_nanos until_timer(tri_worker *worker, tr_nanos now)
+tr_nanos tri_worker_due(tri_worker *worker)
 {
     // Relaxed: our own wheel; others only cancel in it.
     tr_nanos due =
         atomic_load_explicit(&worker->wheel_next, memory_order_relaxed);
+    return worker->asks != NULL && worker->asks->deadline < due
+               ? worker->asks->deadline
+               : due;
+}
+
+static tr_nanos until_timer(tri_worker *worker, tr_nanos now)
+{
+    tr_nanos due = tri_worker_due(worker);
     if (due == TR_FOREVER) {
         return TR_FOREVER;
     }
@@ -396,6 +404,7 @@ void tri_worker_fire(tri_worker *worker, tr_nanos now)
     atomic_store_explicit(&worker->wheel_next, tri_wheel_next(&worker->wheel),
                           memory_order_relaxed);
     tri_lock_drop(&worker->wheel_lock);
+    tri_asks_fire(worker, now);
 }
 
 static void look_at_clock(tri_worker *worker)
@@ -406,8 +415,7 @@ static void look_at_clock(tri_worker *worker)
         atomic_fetch_and_explicit(&worker->look, ~TRI_LOOK_CLOCK,
                                   memory_order_relaxed);
     }
-    if (atomic_load_explicit(&worker->wheel_next, memory_order_relaxed) !=
-            TR_FOREVER &&
+    if (tri_worker_due(worker) != TR_FOREVER &&
         until_timer(worker, tri_clock(worker)) == 0) {
         tri_worker_fire(worker, worker->now);
     }
@@ -430,13 +438,19 @@ static tri_cell *pick(tri_worker *worker)
     if (tick % TRI_FAIR == 0 && (cell = shared_pop(worker->group)) != NULL) {
         return cell;
     }
-    // What we have offered and nobody took, and what is new.
-    if (tick % TRI_LOOK_EVERY == 0 &&
-        ((cell = tri_ring_take(worker)) != NULL ||
-         (cell = fresh_pick(worker)) != NULL)) {
+    // What we have offered and nobody took.
+    if (tick % TRI_LOOK_EVERY == 0 && (cell = tri_ring_take(worker)) != NULL) {
         return cell;
     }
-    if ((cell = tri_own_pop(worker)) != NULL ||
+    // New cells against the others: as long as there are few of them they
+    // come second, but are not forgotten. Where they get many they come
+    // first, so that whoever spawns in a loop waits for them, and the others
+    // are not forgotten.
+    bool new_first = tri_fresh_count(worker) >= TRI_FRESH_MANY
+                         ? tick % TRI_OTHERS != 0
+                         : tick % TRI_LOOK_EVERY == 0;
+    if ((new_first && (cell = fresh_pick(worker)) != NULL) ||
+        (cell = tri_own_pop(worker)) != NULL ||
         (cell = fresh_pick(worker)) != NULL ||
         (cell = tri_ring_take(worker)) != NULL) {
         return cell;
@@ -456,7 +470,9 @@ tri_cell *tri_worker_next(tri_worker *worker)
                                         memory_order_relaxed) == NULL &&
                    atomic_load_explicit(&worker->look,
                                         memory_order_relaxed) == 0)) {
-        tri_cell *cell = tri_own_pop(worker);
+        tri_cell *cell = TRI_LIKELY(tri_fresh_count(worker) < TRI_FRESH_MANY)
+                             ? tri_own_pop(worker)
+                             : fresh_pick(worker);
         if (TRI_LIKELY(cell != NULL)) {
             worker->tick = tick + 1;
             return cell;

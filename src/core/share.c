@@ -7,6 +7,8 @@
  * leave a lone cell alone: two cores that pass one cell to and fro are slower
  * than one. Only from a worker whose handler lasts is even that one taken.
  */
+#include <stdlib.h>
+
 #include "core/private.h"
 
 /* ---- the ring: FIFO, its owner at the tail, everybody at the head ---- */
@@ -64,6 +66,26 @@ tri_cell *tri_ring_take(tri_worker *worker)
 uint32_t tri_worker_waiting(tri_worker *worker)
 {
     return tri_private_waiting(worker) + ring_length(worker);
+}
+
+void tri_fresh_grow(tri_worker *worker)
+{
+    uint32_t room = (worker->fresh_mask + 1) * 2;
+    tri_cell **more = tri_mem_calloc(&worker->sys->mem, room * sizeof(*more));
+    if (more == NULL) {
+        tri_own_append(worker, tri_fresh_oldest(worker));
+        return;
+    }
+    // Relaxed: we are in.
+    uint32_t top =
+        atomic_load_explicit(&worker->fresh_top, memory_order_relaxed);
+    for (uint32_t i = 0; i <= worker->fresh_mask; i++) {
+        more[(top + i) & (room - 1)] =
+            worker->fresh[(top + i) & worker->fresh_mask];
+    }
+    free(worker->fresh);
+    worker->fresh = more;
+    worker->fresh_mask = room - 1;
 }
 
 /* ---- giving ---- */

@@ -332,8 +332,8 @@ static __attribute__((noinline)) void unhandled(tr_ctx *ctx, tr_msg *msg)
 static bool nobody_waits(tri_worker *worker, tr_msg *msg, uint32_t *reason)
 {
     tr_nanos deadline = tri_msg_ask(msg)->deadline;
-    // The clock of the worker may be old: near the deadline a new look.
-    if (deadline - worker->now < TRI_EXPIRY_NEAR &&
+    // Near the deadline a closer look.
+    if (deadline - tri_clock_coarse(worker) <= TRI_CLOCK_LAG &&
         deadline <= tri_clock(worker)) {
         *reason = TR_DEAD_EXPIRED;
         return true;

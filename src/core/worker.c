@@ -25,6 +25,13 @@ tri_worker *tri_worker_new(tr_system *sys, tri_group *group)
         return NULL;
     }
     memset(worker, 0, sizeof(*worker));
+    worker->fresh = tri_mem_calloc(&sys->mem,
+                                   TRI_FRESH * sizeof(*worker->fresh));
+    if (worker->fresh == NULL) {
+        free(worker);
+        return NULL;
+    }
+    worker->fresh_mask = TRI_FRESH - 1;
     worker->sys = sys;
     worker->group = group;
     worker->sends_left = TRI_BATCH_SENDS;
@@ -66,6 +73,7 @@ tri_worker *tri_worker_new(tr_system *sys, tri_group *group)
     }
     tri_lock_drop(&sys->groups_lock);
     if (!fits) {
+        free(worker->fresh);
         free(worker);
         return NULL;
     }
@@ -99,6 +107,7 @@ void tri_worker_free(tri_worker *worker)
     }
     tri_props_drop(worker->last_props);
     tri_fiber_pool_fini(&worker->fibers);
+    free(worker->fresh);
     free(worker);
 }
 

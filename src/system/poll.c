@@ -66,9 +66,7 @@ int tr_poll_fd(tr_system *sys)
 /* The next timer and what is left to run make the descriptor readable. */
 static void rearm(tr_system *sys, tri_io *io)
 {
-    // Relaxed: the polling thread is the worker.
-    tr_nanos due = atomic_load_explicit(&sys->driven_worker->wheel_next,
-                                        memory_order_relaxed);
+    tr_nanos due = tri_worker_due(sys->driven_worker);
     sys->world->ops->poller_alarm(io->poller, due);
     if (tri_worker_runnable(sys->driven_worker) > 0) {
         sys->world->ops->poller_wake(io->poller);
@@ -82,9 +80,7 @@ static bool run_for(tr_system *sys, tr_nanos budget)
     bool did = false;
     for (;;) {
         tr_nanos now = tri_clock(worker);
-        // Relaxed: our own wheel.
-        if (atomic_load_explicit(&worker->wheel_next, memory_order_relaxed) <=
-            now) {
+        if (tri_worker_due(worker) <= now) {
             tri_worker_fire(worker, now);
             did = true;
         }
@@ -125,9 +121,7 @@ void tri_drive_or_park(tr_system *sys, _Atomic(uint32_t) *word,
         atomic_load_explicit(word, memory_order_acquire) != expected) {
         return;
     }
-    // Relaxed: our own wheel.
-    tr_nanos due = atomic_load_explicit(&sys->driven_worker->wheel_next,
-                                        memory_order_relaxed);
+    tr_nanos due = tri_worker_due(sys->driven_worker);
     tr_nanos now = world->ops->mono(world);
     if (due != TR_FOREVER && due - now < timeout) {
         timeout = due > now ? due - now : 0;

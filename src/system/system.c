@@ -76,9 +76,8 @@ static void driven_step(void *arg, uint32_t index)
 
 static tr_nanos driven_next_due(void *arg)
 {
-    // Relaxed: the world's thread is the worker's thread.
-    return atomic_load_explicit(
-        &((tr_system *)arg)->driven_worker->wheel_next, memory_order_relaxed);
+    // The world's thread is the worker's thread.
+    return tri_worker_due(((tr_system *)arg)->driven_worker);
 }
 
 static void driven_fire(void *arg, tr_nanos now)
