@@ -2,6 +2,8 @@
  * dispatch_test.c - which thread runs what: DP1 to DP8, DP10, X28, MB2, MB3,
  * MB18, X26, X37.
  */
+#define _GNU_SOURCE  // names of threads
+
 #include "support/stage.h"
 
 #include <pthread.h>
