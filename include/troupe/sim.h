@@ -34,6 +34,7 @@ typedef struct tr_faults {
     double misdirected_write, disk_bit_flip;    // elsewhere; on a read
     double sync_lie;                            // a sync that does nothing
     double early_wake;                          // a wait returns for nothing
+    double disk_lost;                           // a kill takes the disk along
 } tr_faults;
 
 /*
@@ -57,6 +58,8 @@ typedef struct tr_sim_options {
     tr_nanos quiet_time;  // before at_end; default 60 s
     /* Before the nodes come up: *user is as it was after the last run. */
     void (*begin)(tr_sim *sim, void *user);
+    /* Steps between two looks of the built-in invariants; default 1. */
+    uint32_t check_every;
 } tr_sim_options;
 
 /* One line of a trace, in columns, without newline; borrowed. */
@@ -100,10 +103,12 @@ TR_API tr_nanos tr_sim_now(const tr_sim *sim);
 /*
  * In a run of tr_sim_run: the node loses its process at the next step, and
  * comes up again after `down` (0: at once; TR_FOREVER: when the faults end).
- * Its systems, threads and unsynced writes are gone. A node that is down
- * already stays so.
+ * Its systems, threads and unsynced writes are gone. A node that comes up just
+ * now is killed, too; one that is down already stays so.
  */
 TR_API void tr_sim_kill(tr_sim *sim, uint32_t index, tr_nanos down);
+/* The same, and its disk is empty when it comes up: another machine. */
+TR_API void tr_sim_replace(tr_sim *sim, uint32_t index, tr_nanos down);
 /* The node stands still for span: a long collection, a swapped-out page. */
 TR_API void tr_sim_pause(tr_sim *sim, uint32_t index, tr_nanos span);
 

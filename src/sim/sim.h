@@ -66,7 +66,8 @@ enum {
     X(node_kill)                                                               \
     X(node_pause)                                                              \
     X(clock_skew)                                                              \
-    X(early_wake)
+    X(early_wake)                                                              \
+    X(disk_lost)
 
 typedef enum tri_sim_fault {
 #define TRI_X(name) TRI_FAULT_##name,
@@ -123,6 +124,7 @@ struct tri_sim_node {
     uint32_t index;  // or TRI_SIM_NOBODY
     bool paused;
     bool kill_wanted;         // tr_sim_kill; done after the step
+    bool disk_wanted;         // its disk goes along: tr_sim_replace
     tr_nanos down;            // and for how long
     tr_system *sys;           // sim_run.c's, or NULL: down
     int32_t rate_ppm;         // how much faster than the world's clock
@@ -167,6 +169,7 @@ typedef struct tri_sim_attached {
     uint32_t id;        // of all systems that ever were
     uint32_t runnable;  // at the last look, within the window
     tr_nanos fired_at;  // all that was due then has been fired
+    bool touched;       // stepped or fired since the last look: sim_check.c
 } tri_sim_attached;
 
 typedef struct tri_sim_counter {
@@ -189,6 +192,7 @@ struct tr_sim {
     /* Who runs now. Neither: the stack that runs the world. */
     tri_thread *running;
     bool stepping;  // inside a system
+    bool touched;   // a thread went on since the last look: all may differ
 
     tri_sim_node outside;  // of threads that belong to no node
     tri_sim_node *nodes[TRI_SIM_NODES_MAX];
@@ -273,6 +277,8 @@ void tri_sim_resume(tri_sim_node *node);
 bool tri_sim_bury(tri_sim_node *node);
 /* Attaches the last one that was buried again, to be closed; or NULL. */
 tri_driven *tri_sim_exhume(tr_sim *sim);
+/* The same for one system, if it was buried and there is room. */
+void tri_sim_exhume_one(tr_sim *sim, const void *system);
 
 /* Arms an event `span` from now, or anew; cancels it. */
 void tri_sim_event_arm(tr_sim *sim, tri_sim_event *event, tr_nanos span);

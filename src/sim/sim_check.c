@@ -161,21 +161,41 @@ static void check_catalog(look *at, tr_system *sys)
     }
 }
 
-void tri_sim_check(tr_sim *sim)
+/*
+ * Whether no actor could run. The world's own way to ask moves mail between
+ * queues, and so decides an order: a look must not.
+ */
+static bool is_idle(const tr_system *sys)
+{
+    const tri_worker *worker = sys->driven_worker;
+
+    // Relaxed, all: the world is one thread.
+    return atomic_load_explicit(&worker->own_count, memory_order_relaxed) ==
+               0 &&
+           atomic_load_explicit(&worker->inbox, memory_order_relaxed) ==
+               NULL &&
+           atomic_load_explicit(&worker->group->length,
+                                memory_order_relaxed) == 0;
+}
+
+void tri_sim_check(tr_sim *sim, bool all)
 {
     for (uint32_t i = 0; i < sim->system_count && !sim->failed; i++) {
-        const tri_sim_attached *it = &sim->systems[i];
+        tri_sim_attached *it = &sim->systems[i];
         tr_system *sys = it->driven->system;
         look at = {.sim = sim, .it = it};
         // Not while it opens or closes: it is half of a system then.
-        if (it->node->paused || it->node->sys != sys) {
+        if (it->node->paused || it->node->sys != sys ||
+            !(all || it->touched || sim->touched)) {
             continue;
         }
-        at.at_rest = it->driven->runnable(sys) == 0;
+        it->touched = false;
+        at.at_rest = is_idle(sys);
         tri_visit(sys, check_cell, &at);
         if (at.cell != NULL) {
             tell(&at);
         }
         check_catalog(&at, sys);
     }
+    sim->touched = false;
 }

@@ -8,11 +8,9 @@
 
 #include "sim/sim.h"
 
-/* Steps between two looks at all actors; timers are looked at each time. */
-#define TRI_SIM_CHECK_EVERY UINT64_C(64)
-
 /*
- * Looks at one system or at all, and fails the run with what is wrong:
+ * Looks at the systems in which something has happened since the last look,
+ * or at all of them, and fails the run with what is wrong:
  *
  *     transition   an actor went from a state to one that cannot follow
  *     sequential   two turns of an actor are under way that exclude each other
@@ -21,6 +19,6 @@
  *     rest         nothing can run, but a message waits for an actor that could
  *     catalog      more virtual actors are active than there are names
  */
-void tri_sim_check(tr_sim *sim);
+void tri_sim_check(tr_sim *sim, bool all);
 
 #endif

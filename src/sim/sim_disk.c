@@ -597,6 +597,22 @@ void tri_sim_disk_crash(tr_sim *sim, uint32_t node)
     }
 }
 
+void tri_sim_disk_lose(tr_sim *sim, uint32_t node)
+{
+    tri_sim_disk *disk = sim->disk;
+    tri_link *link = disk->inodes.head.next;
+
+    while (link != &disk->inodes.head) {
+        inode *it = tri_container_of(link, inode, link);
+        link = link->next;
+        if (it->node == node && !it->left_behind) {
+            it->named = false;
+            it->named_platter = false;
+            inode_free_if_unused(it);
+        }
+    }
+}
+
 void tri_sim_disk_unplug(tr_sim *sim)
 {
     tri_list *files = &sim->disk->files;

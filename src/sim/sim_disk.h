@@ -39,6 +39,8 @@ tr_err tri_sim_file_exists(tri_world *world, const char *path, bool *out);
  * answer TR_EIO from now on; they must still be closed.
  */
 void tri_sim_disk_crash(tr_sim *sim, uint32_t node);
+/* After a crash: all that the node had is gone. */
+void tri_sim_disk_lose(tr_sim *sim, uint32_t node);
 
 /* The run is over: every operation of every node fails from now on. */
 void tri_sim_disk_unplug(tr_sim *sim);

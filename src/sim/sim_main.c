@@ -9,6 +9,7 @@
  *     program --only a,b          fault classes that may strike; or none;
  *                                 `buggify` is one of them
  *     program --fault-steps N     faults end at that step
+ *     program --check-every N     steps between two looks at the invariants
  *
  * Lines go to standard error as log lines do. Exit status: 0 all runs passed,
  * 1 one failed, 2 the command line is wrong.
@@ -125,6 +126,11 @@ static command parse(int argc, char **argv, const tr_sim_options *options)
             ok = parse_number(value, &it.seeds) && it.seeds > 0;
         } else if (strcmp(argv[i], "--fault-steps") == 0) {
             ok = parse_number(value, &it.plan.fault_steps);
+        } else if (strcmp(argv[i], "--check-every") == 0) {
+            uint64_t every = 0;
+            ok = parse_number(value, &every) && every > 0 &&
+                 every <= UINT32_MAX;
+            it.plan.check_every = (uint32_t)every;
         } else if (strcmp(argv[i], "--only") == 0) {
             ok = parse_only(value, &it.plan);
         } else {
@@ -147,7 +153,7 @@ static int usage(const char *program)
 
     snprintf(line, sizeof(line),
              "usage: %s [--seed N] [--seeds N] [--trace] [--shrink] "
-             "[--only CLASS,...] [--fault-steps N]",
+             "[--only CLASS,...] [--fault-steps N] [--check-every N]",
              program);
     say(TRI_LOG_ERROR, line);
     tri_text_init(&text, line, sizeof(line));

@@ -50,14 +50,21 @@ typedef enum node_state {
 
 typedef struct run run;
 
+/* One attempt of a process to come up, until it is up or was killed. */
+typedef struct boot {
+    struct boot *next;  // in run->boots
+    struct run_node *rn;
+    tr_system *sys;  // opened, and not yet the node's
+    bool ended;      // its thread has returned
+} boot;
+
 typedef struct run_node {
     run *owner;
     tri_sim_node *node;
     node_state state;
-    tr_system *booting;
+    boot *boot;               // while booting
     tr_nanos down;            // before it boots again
     _Atomic(uint32_t) hurry;  // 1: do not wait so long
-    tri_thread *thread;       // brings it up
 } run_node;
 
 struct run {
@@ -70,6 +77,7 @@ struct run {
     bool ended;                             // the function has returned
     bool over;                              // nobody looks any more
     uint64_t checked;                       // the step of the last look
+    boot *boots;                            // all of them; owned
     run_node nodes[TRI_SIM_NODES_MAX];
 };
 
@@ -97,41 +105,47 @@ static void log_of_node(void *user, const tr_log_record *record)
     }
 }
 
-static tr_err open_node(run *it, run_node *rn)
+static tr_err open_node(run *it, boot *b)
 {
+    run_node *rn = b->rn;
     char name[32];
     tr_err err = TR_OK;
 
     snprintf(name, sizeof(name), "node-%" PRIu32, rn->node->index);
-    TR_TRY(tr_system_open(&rn->booting, .name = name, .world = &rn->node->world,
+    TR_TRY(tr_system_open(&b->sys, .name = name, .world = &rn->node->world,
                           .log = log_of_node, .log_user = rn));
-    if (it->options.node != NULL) {
-        err = it->options.node(rn->booting, rn->node->index, it->options.user);
+    if (it->options.node != NULL && !it->over) {
+        err = it->options.node(b->sys, rn->node->index, it->options.user);
     }
-    // After a failure of the run, clean_up has ended the system already.
+    // After the run, clean_up ends the system.
     if (err != TR_OK && !it->over) {
-        (void)tr_system_close(rn->booting, 0);
-        rn->booting = NULL;
+        (void)tr_system_close(b->sys, 0);
+        b->sys = NULL;
     }
     return err;
 }
 
 /* Until it is up: a boot that a fault has spoilt is tried again. */
-static void boot(run *it, run_node *rn)
+static void boot_until_up(run *it, boot *b)
 {
-    rn->state = NODE_BOOTING;
+    run_node *rn = b->rn;
+
     while (!it->over) {
         bool calm = it->sim->calm;
-        tr_err err = open_node(it, rn);
+        tr_err err = open_node(it, b);
+        if (it->over) {
+            return;
+        }
         if (err == TR_OK) {
-            rn->node->sys = rn->booting;
-            rn->booting = NULL;
+            rn->node->sys = b->sys;
+            rn->boot = NULL;
+            b->sys = NULL;
             rn->state = NODE_UP;
             tri_sim_note(it->sim, TRI_KIND_NODE, rn->node->index, TRI_NODE_UP,
                          "up");
             return;
         }
-        if (calm && !it->over) {
+        if (calm) {
             fail(it, "a node did not come up", err);
             return;
         }
@@ -141,12 +155,40 @@ static void boot(run *it, run_node *rn)
 
 static void boot_main(void *arg)
 {
-    run_node *rn = arg;
+    boot *b = arg;
 
-    boot(rn->owner, rn);
+    boot_until_up(b->rn->owner, b);
+    b->ended = true;
 }
 
-/* After it was killed. */
+/*
+ * The main thread of a process. It is one of the library's for the world: if
+ * its node is killed it stands still, and ends by itself after the run.
+ */
+static void boot_begin(run_node *rn)
+{
+    run *it = rn->owner;
+    tri_world *world = &rn->node->world;
+    tri_thread *thread;
+    boot *b = calloc(1, sizeof(*b));
+    tr_err err = b != NULL ? TR_OK : TR_ENOMEM;
+
+    if (b != NULL) {
+        b->rn = rn;
+        b->next = it->boots;
+        it->boots = b;
+        err = world->ops->thread_start(world, &thread, "tr-boot", boot_main, b);
+        b->ended = err != TR_OK;
+    }
+    if (err != TR_OK) {
+        fail(it, "no thread for a node", err);
+        return;
+    }
+    rn->boot = b;
+    rn->state = NODE_BOOTING;
+}
+
+/* After it was killed: outside, since there is no process. */
 static void boot_again_main(void *arg)
 {
     run_node *rn = arg;
@@ -161,41 +203,46 @@ static void boot_again_main(void *arg)
            atomic_load_explicit(&rn->hurry, memory_order_relaxed) == 0) {
         // Still down.
     }
-    boot(rn->owner, rn);
+    boot_begin(rn);
 }
 
-static void node_thread(run_node *rn, void (*fn)(void *arg))
+/* Inside tr_system_open a system is only half of one, and cannot be buried. */
+static bool can_kill(const run_node *rn)
 {
-    tri_world *outside = &rn->owner->sim->outside.world;
-
-    if (rn->thread != NULL) {
-        outside->ops->thread_join(outside, rn->thread);  // it has ended
-    }
-    // Relaxed: the world is one thread.
-    atomic_store_explicit(&rn->hurry, 0, memory_order_relaxed);
-    tr_err err =
-        outside->ops->thread_start(outside, &rn->thread, "node", fn, rn);
-    if (err != TR_OK) {
-        fail(rn->owner, "no thread for a node", err);
-    }
+    return rn->state == NODE_UP ||
+           (rn->state == NODE_BOOTING && rn->boot->sys != NULL);
 }
 
 /* On main, between two steps. */
-static void kill_node(run *it, run_node *rn, tr_nanos down)
+static void kill_node(run *it, run_node *rn, tr_nanos down, bool lose_disk)
 {
     tri_sim_node *node = rn->node;
+    tri_world *outside = &it->sim->outside.world;
+    tri_thread *thread;
 
-    if (!tri_sim_bury(node)) {
+    if (!can_kill(rn) || !tri_sim_bury(node)) {
         return;
     }
-    tri_sim_note(it->sim, TRI_KIND_NODE, node->index, TRI_NODE_DOWN, "down");
+    tri_sim_note(it->sim, TRI_KIND_NODE, node->index, TRI_NODE_DOWN,
+                 rn->state == NODE_UP ? "down" : "down, while it came up");
     rn->down = down < TR_FOREVER / 2 ? down : TR_FOREVER / 2;
     rn->state = NODE_DOWN;
+    rn->boot = NULL;
     node->sys = NULL;
     tri_sim_resume(node);
     tri_sim_bury_threads(node);
     tri_sim_disk_crash(it->sim, node->index);
-    node_thread(rn, boot_again_main);
+    if (tri_sim_strikes(it->sim, TRI_FAULT_disk_lost, node->index) ||
+        lose_disk) {
+        tri_sim_disk_lose(it->sim, node->index);
+    }
+    // Relaxed: the world is one thread.
+    atomic_store_explicit(&rn->hurry, 0, memory_order_relaxed);
+    tr_err err = outside->ops->thread_start(outside, &thread, "node",
+                                            boot_again_main, rn);
+    if (err != TR_OK) {
+        fail(it, "no thread for a node", err);
+    }
 }
 
 void tr_sim_kill(tr_sim *sim, uint32_t index, tr_nanos down)
@@ -204,6 +251,12 @@ void tr_sim_kill(tr_sim *sim, uint32_t index, tr_nanos down)
     TRI_CHECK(index < sim->node_count);
     sim->nodes[index]->kill_wanted = true;
     sim->nodes[index]->down = down;
+}
+
+void tr_sim_replace(tr_sim *sim, uint32_t index, tr_nanos down)
+{
+    tr_sim_kill(sim, index, down);
+    sim->nodes[index]->disk_wanted = true;
 }
 
 /* ---- what goes wrong ---- */
@@ -237,10 +290,10 @@ static void do_kills(run *it)
     for (uint32_t i = 0; i < it->sim->node_count; i++) {
         run_node *rn = &it->nodes[i];
         if (rn->node->kill_wanted) {
+            bool lose_disk = rn->node->disk_wanted;
             rn->node->kill_wanted = false;
-            if (rn->state == NODE_UP) {
-                kill_node(it, rn, rn->node->down);
-            }
+            rn->node->disk_wanted = false;
+            kill_node(it, rn, rn->node->down, lose_disk);
         }
     }
 }
@@ -259,9 +312,7 @@ static void trouble(run *it)
     if (tri_sim_strikes(sim, TRI_FAULT_node_kill, TRI_SIM_NOBODY)) {
         run_node *rn = any_node(it, TRI_FAULT_node_kill);
         tr_nanos down = any_span(sim, TRI_FAULT_node_kill);
-        if (rn->state == NODE_UP) {
-            kill_node(it, rn, down);
-        }
+        kill_node(it, rn, down, false);
     }
     if (tri_sim_strikes(sim, TRI_FAULT_node_pause, TRI_SIM_NOBODY)) {
         run_node *rn = any_node(it, TRI_FAULT_node_pause);
@@ -279,9 +330,9 @@ static void after_step(tr_sim *sim, void *user)
     if (sim->failed) {
         return;
     }
-    if (sim->steps - it->checked >= TRI_SIM_CHECK_EVERY) {
+    if (sim->steps - it->checked >= it->options.check_every) {
         it->checked = sim->steps;
-        tri_sim_check(sim);
+        tri_sim_check(sim, false);
         if (sim->failed) {
             return;
         }
@@ -417,7 +468,7 @@ static void run_phases(run *it)
         it->options.begin(it->sim, it->options.user);
     }
     for (uint32_t i = 0; i < it->sim->node_count; i++) {
-        node_thread(&it->nodes[i], boot_main);
+        boot_begin(&it->nodes[i]);
     }
     // What happens before the program is there is of no interest.
     it->sim->calm = true;
@@ -434,7 +485,7 @@ static void run_phases(run *it)
     }
     settle(it);
     if (!it->sim->failed) {
-        tri_sim_check(it->sim);
+        tri_sim_check(it->sim, true);
     }
     if (!it->sim->failed &&
         call_function(it, "the check at the end", it->options.at_end)) {
@@ -460,13 +511,36 @@ static void clean_up_main(void *arg)
 
     for (uint32_t i = 0; i < it->sim->node_count; i++) {
         close_quietly(&it->sim->nodes[i]->sys);
-        close_quietly(&it->nodes[i].booting);
+    }
+    for (boot *b = it->boots; b != NULL; b = b->next) {
+        if (b->ended) {
+            close_quietly(&b->sys);
+        }
     }
     while ((driven = tri_sim_exhume(it->sim)) != NULL) {
         tr_system *sys = driven->system;
         close_quietly(&sys);
     }
     it->ended = true;
+}
+
+/* Processes that had not come up: their main threads return. */
+static void end_boots(run *it)
+{
+    tr_sim *sim = it->sim;
+    uint64_t most = sim->steps + CLEAN_UP_STEPS;
+
+    for (boot *b = it->boots; b != NULL; b = b->next) {
+        if (b->sys != NULL) {
+            tri_sim_exhume_one(sim, b->sys);
+        }
+    }
+    for (boot *b = it->boots; b != NULL; b = b->next) {
+        while (!b->ended && sim->steps < most &&
+               tri_sim_step(sim, TR_FOREVER)) {
+            // Each turn is a step.
+        }
+    }
 }
 
 /*
@@ -488,6 +562,7 @@ static void clean_up(run *it)
     tri_sim_disk_unplug(sim);
     tri_sim_exhume_threads(sim);
     sim->outside.paused = true;
+    end_boots(it);
     if (world->ops->thread_start(world, &thread, "clean up", clean_up_main,
                                  it) == TR_OK) {
         uint64_t most = sim->steps + CLEAN_UP_STEPS;
@@ -515,6 +590,7 @@ static bool take_options(run *it, const tr_sim_options *options)
         return false;
     }
     own->nodes = own->nodes > 0 ? own->nodes : 1;
+    own->check_every = own->check_every > 0 ? own->check_every : 1;
     own->limit = own->limit > 0 ? own->limit : LIMIT_DEFAULT;
     own->quiet_time = own->quiet_time > 0 ? own->quiet_time : QUIET_DEFAULT;
     if (own->step_cost == 0) {
@@ -546,6 +622,9 @@ static tr_err prepare(run *it, const tri_sim_plan *plan)
     sim->run = it;
     sim->after_step = after_step;
     sim->after_user = it;
+    if (plan->check_every > 0) {
+        it->options.check_every = plan->check_every;
+    }
     it->end = sim->now + it->options.limit;
     tr_sim_on_trace(sim, plan->trace, plan->trace_user);
     return TR_OK;
@@ -614,6 +693,15 @@ static void keep_result(const run *it, tri_sim_result *result)
     }
 }
 
+static void boots_free(run *it)
+{
+    while (it->boots != NULL) {
+        boot *b = it->boots;
+        it->boots = b->next;
+        free(b);
+    }
+}
+
 tr_err tri_sim_run_plan(const tr_sim_options *options, const tri_sim_plan *plan,
                         tri_sim_result *result, tri_sim_seen_fn seen,
                         void *user)
@@ -643,6 +731,7 @@ tr_err tri_sim_run_plan(const tr_sim_options *options, const tri_sim_plan *plan,
     }
     if (it != NULL) {
         tr_sim_free(it->sim);
+        boots_free(it);
     }
     free(it);
     result->err = err;

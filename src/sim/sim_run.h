@@ -13,6 +13,7 @@ typedef struct tri_sim_plan {
     bool without[TRI_FAULT_COUNT];  // classes that stay off
     bool without_buggify;
     uint64_t fault_steps;           // faults end at this step; 0: never
+    uint32_t check_every;           // instead of the options'; 0: those
     tr_sim_trace_fn trace;
     void *trace_user;
     bool silent;          // a failure is not printed

@@ -219,6 +219,23 @@ tri_driven *tri_sim_exhume(tr_sim *sim)
     return it.driven;
 }
 
+void tri_sim_exhume_one(tr_sim *sim, const void *system)
+{
+    for (uint32_t i = 0; i < sim->buried_count; i++) {
+        tri_sim_attached it = sim->buried[i];
+        if (it.driven->system != system ||
+            sim->system_count == TRI_SIM_SYSTEMS_MAX) {
+            continue;
+        }
+        sim->buried_count--;
+        memmove(&sim->buried[i], &sim->buried[i + 1],
+                (sim->buried_count - i) * sizeof(sim->buried[0]));
+        sim->systems[sim->system_count++] = it;
+        sim->due_known = false;
+        return;
+    }
+}
+
 static void pause_is_over(tr_sim *sim, tri_sim_event *event)
 {
     tri_sim_node *node = tri_container_of(event, tri_sim_node, pause_end);
@@ -265,6 +282,7 @@ static void fire_events(tr_sim *sim)
     while ((timer = tri_wheel_expire(&sim->wheel, sim->now)) != NULL) {
         tri_sim_event *event = tri_container_of(timer, tri_sim_event, timer);
         tri_sim_note(sim, TRI_KIND_EVENT, TRI_SIM_NOBODY, 0, "");
+        sim->touched = true;
         event->fn(sim, event);
     }
 }
@@ -288,6 +306,7 @@ static void fire_due(tr_sim *sim)
         }
         tri_sim_note(sim, TRI_KIND_FIRE, it->id, 0, "");
         sim->stepping = true;
+        it->touched = true;
         it->driven->fire(it->driven->system, tri_sim_local(it->node));
         sim->stepping = false;
     }
@@ -335,6 +354,7 @@ static void step_system(tr_sim *sim, uint32_t pick)
     }
     tri_sim_note(sim, TRI_KIND_STEP, it->id, pick, "");
     sim->stepping = true;
+    it->touched = true;
     it->driven->step(it->driven->system, pick);
     sim->stepping = false;
 }
@@ -352,6 +372,7 @@ static void step_thread(tr_sim *sim, uint32_t pick)
     tri_sim_note(sim, TRI_KIND_THREAD, thread->node->index, thread->id,
                  thread->name);
     tri_list_remove(&thread->queue);
+    sim->touched = true;
     tri_sim_thread_enter(sim, thread);
 }
 

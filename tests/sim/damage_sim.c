@@ -43,5 +43,6 @@ int main(int argc, char **argv)
                        .disk_slow = 0.005, .torn_write = 0.0005,
                        .lost_write = 0.002, .misdirected_write = 0.002,
                        .disk_bit_flip = 0.002, .sync_lie = 0.01,
+                       .disk_lost = 0.1,
                        .delay_max = TR_MS(200), .pause_max = TR_SECONDS(2))));
 }

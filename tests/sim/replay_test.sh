@@ -3,7 +3,7 @@
 #
 # Each scenario runs some seeds in one process and then each in one of its
 # own; the sums of their trace hashes must be equal, so nothing leaks from one
-# run into the next. In the dev build some scenarios are made once more with
+# run into the next; so must they with other looks at the invariants. In the dev build some scenarios are made once more with
 # the other compiler, which must not change a single step.
 #
 # TR_TEST_SCALE scales the seeds: 1 stands for 10 seeds of each scenario, 10
@@ -16,9 +16,9 @@ seeds=$(awk -v scale="${TR_TEST_SCALE:-0.3}" \
 failed=0
 count=0
 
-# trace <program> <first seed> <seeds>: the hash, or nothing.
+# trace <program> <first seed> <seeds> [option...]: the hash, or nothing.
 trace() {
-    "$1" --seed "$2" --seeds "$3" 2>&1 </dev/null |
+    "$1" --seed "$2" --seeds "$3" "${@:4}" 2>&1 </dev/null |
         sed -n 's/.* simulated s, .* trace \([0-9a-f]*\)$/\1/p'
 }
 
@@ -32,6 +32,12 @@ for program in "$programs"/sim_*; do
     done
     if [ "$together" != "$(printf '%016x' "$sum")" ]; then
         echo "$(basename "$program"): seeds 1 to $seeds differ when repeated"
+        failed=$((failed + 1))
+    fi
+    # To look more seldom at the invariants must change nothing either.
+    if [ "$together" != "$(trace "$program" 1 "$seeds" --check-every 50)" ]
+    then
+        echo "$(basename "$program"): the built-in checks change the run"
         failed=$((failed + 1))
     fi
 done
