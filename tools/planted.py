@@ -33,8 +33,9 @@ TREE = ROOT / "build" / "planted"
 COPIED = ("CMakeLists.txt", "CMakePresets.json", "cmake", "include", "src",
           "tests", "template", "tools", "demo", "examples", "bench")
 ROUNDS = (5, 20, 75, 200, 500, 1000)  # seeds of each scenario, one after one
-TIMEOUT = 120  # seconds for one process; a run that has no end is caught
-FAILED = re.compile(r"\bseed (\d+) failed at (.*)")
+TIMEOUT = 20.0      # seconds for a process; a run without end is caught ...
+TIMEOUT_SEED = 0.5  # ... and for each seed besides, which takes milliseconds
+FAILED = re.compile(r"\bseed (\d+) failed at step \d+, [\d.]+ s: (.*)")
 
 
 class Wrong(Exception):
@@ -141,42 +142,35 @@ def build(scenarios, jobs):
 # ---- running ----
 
 
-def run(scenario, first, count):
-    """(failing seed, text), or (None, '') if all of them pass."""
+def start(scenario, first, count):
+    """(exit status or 'no end', what it said)"""
     program = TREE / "build" / "release" / "tests" / "sim" / scenario
     command = [str(program), "--seed", str(first), "--seeds", str(count)]
     try:
         done = subprocess.run(command, capture_output=True, text=True,
-                              errors="replace", timeout=TIMEOUT, check=False)
-        status, text = done.returncode, done.stdout + done.stderr
+                              errors="replace", check=False,
+                              timeout=TIMEOUT + count * TIMEOUT_SEED)
+        return done.returncode, done.stdout + done.stderr
     except subprocess.TimeoutExpired:
-        status, text = "no end", ""
+        return "no end", ""
+
+
+def run(scenario, first, count):
+    """(failing seed, text), or (None, '') if all of them pass."""
+    status, text = start(scenario, first, count)
     if status == 0:
         return None, ""
+    seed = first
+    while count > 1 and not FAILED.search(text):  # a crash, or no end: where?
+        status, text = start(scenario, seed, 1)
+        if status != 0 or seed + 1 == first + count:
+            break
+        seed += 1
     found = FAILED.search(text)
     if found:
-        why = re.sub(r"^step \d+(, [\d.]+ s)?:?\s*", "", found.group(2))
-        return int(found.group(1)), why.split("; again:")[0]
-    if count > 1:  # a crash, or no end: which of them?
-        low, high = first, first + count
-        while high - low > 1:
-            middle = (low + high) // 2
-            if run_fails(program, low, middle - low):
-                high = middle
-            else:
-                low = middle
-        return low, run(scenario, low, 1)[1] or f"ended with {status}"
+        return int(found.group(1)), found.group(2).split("; again:")[0]
     last = text.strip().splitlines()[-1:] or [""]
-    return first, f"ended with {status}: {last[0]}"
-
-
-def run_fails(program, first, count):
-    try:
-        return subprocess.run(
-            [str(program), "--seed", str(first), "--seeds", str(count)],
-            capture_output=True, timeout=TIMEOUT, check=False).returncode != 0
-    except subprocess.TimeoutExpired:
-        return True
+    return seed, f"ended with {status}: {last[0][-100:]}"
 
 
 class Outcome:
