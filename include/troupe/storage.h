@@ -173,7 +173,7 @@ TR_API TR_NODISCARD tr_err tr_events_read(tr_ctx *ctx, const char *kind,
                                           const char *key, uint64_t first,
                                           tr_event_page *out);
 /*
- * Fills *out, whose text lives until the handler returns.
+ * Fills *out, whose text and blobs live until the handler returns.
  * Errors: TR_EINVAL (another type, or not readable: tr_error_text),
  * TR_ELIMIT, TR_ENOMEM.
  */

@@ -264,6 +264,14 @@ typedef struct tri_heap_block {
     struct tri_heap_block *text_next;  // of the stored state: persist.c
 } tri_heap_block;
 
+/* A state as it was made, for the blobs in it; in the actor's heap. */
+typedef struct tri_holding {
+    struct tri_holding *next, **link;
+    const tr_type *type;
+    size_t reserved;  // for the alignment of the value
+    char value[];
+} tri_holding;
+
 typedef struct tri_closer {
     struct tri_closer *next;
     void (*close)(void *object);
@@ -332,6 +340,8 @@ struct tri_ext {
     bool released;                    // the heap is gone, and the state's sense
     tri_closer *closers;
     tri_heap_block *texts;            // of the stored state
+    tri_holding *holding;             // of the stored state, or NULL
+    tri_holding *holdings;            // all there are; end with the heap
     uint64_t version;                 // of the stored state, or snapshot
     uint64_t sequence;                // of the newest event: sourcing.c
     uint64_t snapshot;                // the event that the last one was due at

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "core/lifecycle.h"
-#include "schema/field.h"
+#include "schema/pack.h"
 
 _Static_assert(sizeof(tri_heap_block) % 16 == 0, "malloc's alignment");
 _Static_assert(sizeof(tri_scratch) % 16 == 0, "malloc's alignment");
@@ -115,6 +115,14 @@ void *tr_scratch(tr_ctx *ctx, size_t size)
     return block + 1;
 }
 
+void tri_scratch_free(tri_scratch *block)
+{
+    if (block->holds != NULL) {
+        tri_pack_release(block->holds, block + 1);
+    }
+    free(block);
+}
+
 char *tr_textf(tr_ctx *ctx, const char *format, ...)
 {
     va_list args, again;
@@ -151,6 +159,11 @@ void tri_heap_release(tri_worker *worker, tri_cell *cell)
         ext->closers = closer->next;
         closer->close(closer->object);
         free(closer);
+    }
+    while (ext->holdings != NULL) {
+        tri_holding *holding = ext->holdings;
+        ext->holdings = holding->next;
+        tri_pack_release(holding->type, holding->value);
     }
     tri_heap_free(tri_heap_take(cell));
 }

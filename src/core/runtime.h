@@ -91,7 +91,7 @@ enum {
 
 typedef struct tri_scratch {
     struct tri_scratch *next;
-    uint64_t pad;
+    const tr_type *holds;  // it is a value, whose blobs end with it; or NULL
 } tri_scratch;
 
 /* An actor's view of itself during a turn; lives on the turn's stack. */
@@ -583,6 +583,7 @@ void *tri_heap_alloc(tr_ctx *ctx, size_t size);  // NULL without memory
 void tri_state_check(tr_ctx *ctx, const tr_msg *msg);
 void tri_receive_timeout_touch(tr_ctx *ctx, tr_msg *msg);
 void tri_results_free(tr_system *sys);
+void tri_scratch_free(tri_scratch *block);
 void tri_heap_release(tri_worker *worker, tri_cell *cell);
 void tri_timers_cancel_all(tri_worker *worker, tri_cell *cell);
 /* As tr_after, but {0} instead of a panic without memory. */

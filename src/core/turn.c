@@ -260,7 +260,7 @@ static void free_scratch(tr_ctx *ctx)
 {
     while (ctx->scratch != NULL) {
         tri_scratch *next = ctx->scratch->next;
-        free(ctx->scratch);
+        tri_scratch_free(ctx->scratch);
         ctx->scratch = next;
     }
 }

@@ -58,6 +58,14 @@ tr_err tr_blob_new(tr_system *sys, tr_blob *out, const void *data, size_t size)
     return TR_OK;
 }
 
+uint32_t tri_blob_holds(tr_blob blob)
+{
+    if (blob.body == NULL) return 0;
+    TRI_CHECK(blob.body->magic == BLOB_MAGIC);
+    // Acquire: pairs with the drop of those who were here before.
+    return atomic_load_explicit(&blob.body->holds, memory_order_acquire);
+}
+
 void tri_blob_hold(tr_blob blob)
 {
     if (blob.body == NULL) return;

@@ -23,6 +23,8 @@
 tr_err tri_blob_make(tr_blob *out, size_t size, void **bytes,
                      const tri_allocator *mem);
 
+/* How many holds there are, for tests; 0: no blob. */
+uint32_t tri_blob_holds(tr_blob blob);
 void tri_blob_hold(tr_blob blob);
 void tri_blob_drop(tr_blob blob);
 

@@ -189,6 +189,12 @@ static bool message_has_blobs(const tr_type *type, unsigned depth)
     return false;
 }
 
+bool tri_pack_has_blobs(const tr_type *type)
+{
+    TRI_CHECK(type != NULL);
+    return message_has_blobs(type, 0);
+}
+
 static void release_field(const tr_field *field, char *at)
 {
     if (!field_has_blobs(field, 0)) return;

@@ -39,6 +39,9 @@ size_t tri_pack_size(const tr_type *type, const void *value);
  */
 void tri_pack(const tr_type *type, void *dst, const void *src, void *tail);
 
+/* Whether values of this type may hold blobs. */
+bool tri_pack_has_blobs(const tr_type *type);
+
 /* Drops the blobs of a packed value. The value must not be used any more. */
 void tri_pack_release(const tr_type *type, void *value);
 

@@ -55,7 +55,7 @@ static void free_turn(tri_worker *worker, tr_ctx *ctx)
     }
     while (ctx->scratch != NULL) {
         tri_scratch *next = ctx->scratch->next;
-        free(ctx->scratch);
+        tri_scratch_free(ctx->scratch);
         ctx->scratch = next;
     }
     free(ctx->fail_text);

@@ -8,11 +8,16 @@
  * actor with TR_APPLY is made of events instead: sourcing.c.
  *
  * The text of the state lies in the actor's heap, in blocks chained through
- * ext->texts; a new state brings its own and the old ones are freed after.
+ * ext->texts; a new state brings its own and the old ones are freed after. So
+ * it is with its blobs: beside the state a copy of the struct is kept as it
+ * was made (tri_holding), whatever the actor writes into *self later on. All
+ * holdings are in a list of the incarnation, which ends them, should a turn
+ * that waits for the store never come back.
  */
 #include <stdlib.h>
 #include <string.h>
 
+#include "schema/pack.h"
 #include "schema/stored.h"
 #include "schema/value.h"
 #include "system/question.h"
@@ -36,23 +41,60 @@ tri_allocator tri_texts_allocator(tri_texts *texts)
     return (tri_allocator){.alloc = text_alloc, .user = texts};
 }
 
-void tri_texts_free(tr_ctx *ctx, tri_heap_block *block)
+tr_err tri_texts_hold(tri_texts *texts, const tr_type *type, void *made)
 {
-    while (block != NULL) {
-        tri_heap_block *next = block->text_next;
-        tr_free(ctx, block + 1);
-        block = next;
+    tri_ext *ext = tri_ext_of(texts->ctx->cell);
+    if (!tri_pack_has_blobs(type)) {
+        return TR_OK;
     }
+    tri_holding *holding = text_alloc(texts, sizeof(*holding) + type->size);
+    if (holding == NULL) {
+        tri_pack_release(type, made);
+        return TR_ENOMEM;
+    }
+    *holding = (tri_holding){.next = ext->holdings, .link = &ext->holdings,
+                             .type = type};
+    memcpy(holding->value, made, type->size);
+    if (ext->holdings != NULL) {
+        ext->holdings->link = &holding->next;
+    }
+    ext->holdings = holding;
+    texts->holding = holding;
+    return TR_OK;
 }
 
-void tri_state_take(tr_ctx *ctx, const tr_type *type, void *self,
-                    const void *made, tri_heap_block *first)
+static void drop_held(tri_holding *holding)
 {
-    tri_ext *ext = tri_ext_of(ctx->cell);
-    tri_heap_block *old = ext->texts;
+    *holding->link = holding->next;
+    if (holding->next != NULL) {
+        holding->next->link = holding->link;
+    }
+    tri_pack_release(holding->type, holding->value);
+}
+
+void tri_texts_free(tri_texts *texts)
+{
+    tri_heap_block *block = texts->first;
+    if (texts->holding != NULL) {
+        drop_held(texts->holding);  // is itself one of the blocks
+    }
+    while (block != NULL) {
+        tri_heap_block *next = block->text_next;
+        tr_free(texts->ctx, block + 1);
+        block = next;
+    }
+    *texts = (tri_texts){.ctx = texts->ctx};
+}
+
+void tri_state_take(tri_texts *texts, const tr_type *type, void *self,
+                    const void *made)
+{
+    tri_ext *ext = tri_ext_of(texts->ctx->cell);
+    tri_texts old = {texts->ctx, ext->texts, ext->holding};
     memcpy(self, made, type->size);
-    ext->texts = first;
-    tri_texts_free(ctx, old);
+    ext->texts = texts->first;
+    ext->holding = texts->holding;
+    tri_texts_free(&old);
 }
 
 const tr_type *tri_state_type(tr_ctx *ctx)
@@ -83,13 +125,16 @@ static tr_err decode(tr_ctx *ctx, const tr_type *type, void *self,
         err = tri_stored_read(&stored, tri_state_serializer(ctx), type, made,
                               &mem, &error);
     }
+    if (err == TR_OK) {
+        err = tri_texts_hold(&pieces, type, made);
+    }
     if (err != TR_OK) {
-        tri_texts_free(ctx, pieces.first);
+        tri_texts_free(&pieces);
         return tr_fail(ctx, err == TR_ENOMEM ? err : TR_ESTORAGE,
                        "stored state of %s, a %s: %s", q->key, type->name,
                        error.text);
     }
-    tri_state_take(ctx, type, self, made, pieces.first);
+    tri_state_take(&pieces, type, self, made);
     return TR_OK;
 }
 
@@ -135,6 +180,7 @@ tr_err tri_state_load(tr_ctx *ctx, void *self)
         return TR_ENOMEM;
     }
     ext->texts = NULL;  // those of an earlier incarnation are gone
+    ext->holding = NULL;
     TR_TRY(def->applier_count > 0 ? tri_events_load(ctx, type, self)
                                   : load(ctx, type, self));
     return tr_key(ctx) == NULL ? host_reminders(ctx, def) : TR_OK;
@@ -184,6 +230,9 @@ tr_err (tr_persist)(tr_ctx *ctx, void *self, const void *next,
     tr_err err = ext == NULL ? TR_ENOMEM
                              : tri_value_copy(type, made, next, &mem);
     if (err == TR_OK) {
+        err = tri_texts_hold(&pieces, type, made);
+    }
+    if (err == TR_OK) {
         err = save_question(ctx, type, next, &q);
     }
     if (err == TR_OK) {
@@ -197,9 +246,9 @@ tr_err (tr_persist)(tr_ctx *ctx, void *self, const void *next,
         }
     }
     if (err != TR_OK) {
-        tri_texts_free(ctx, pieces.first);
+        tri_texts_free(&pieces);
         return err;
     }
-    tri_state_take(ctx, type, self, made, pieces.first);
+    tri_state_take(&pieces, type, self, made);
     return TR_OK;
 }

@@ -70,19 +70,28 @@ tr_err tri_question_result(tr_ctx *ctx, const tri_question *question,
 tr_err tri_question_may_ask(tr_ctx *ctx, const char *call,
                               const char *site);
 
-/* ---- text of the state; see persist.c ---- */
+/* ---- text and blobs of the state; see persist.c ---- */
 
 typedef struct tri_texts {
     tr_ctx *ctx;
     tri_heap_block *first;
+    tri_holding *holding;
 } tri_texts;
 
 /* An allocator over the actor's heap that chains what it gives. */
 tri_allocator tri_texts_allocator(tri_texts *texts);
-void tri_texts_free(tr_ctx *ctx, tri_heap_block *first);
+/*
+ * Takes the blobs of *made, whose other pieces are these texts; they are
+ * dropped with them, or with the incarnation. Errors: TR_ENOMEM, they are
+ * dropped already.
+ */
+TR_NODISCARD tr_err tri_texts_hold(tri_texts *texts, const tr_type *type,
+                                   void *made);
+/* Frees all of it; what was held is dropped. */
+void tri_texts_free(tri_texts *texts);
 /* The state is `made` now, with these texts; the old ones go. */
-void tri_state_take(tr_ctx *ctx, const tr_type *type, void *self,
-                    const void *made, tri_heap_block *first);
+void tri_state_take(tri_texts *texts, const tr_type *type, void *self,
+                    const void *made);
 /* The schema of what the actor stores, or NULL. */
 const tr_type *tri_state_type(tr_ctx *ctx);
 /* How the actor's values are written. */

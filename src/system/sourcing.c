@@ -20,6 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "schema/pack.h"
 #include "schema/stored.h"
 #include "schema/value.h"
 #include "system/question.h"
@@ -68,9 +69,28 @@ static void scratch_back_to(tr_ctx *ctx, const tri_scratch *mark)
 {
     while (ctx->scratch != mark) {
         tri_scratch *next = ctx->scratch->next;
-        free(ctx->scratch);
+        tri_scratch_free(ctx->scratch);
         ctx->scratch = next;
     }
+}
+
+/*
+ * Scratch takes the blobs of a value that was read into it; its other pieces
+ * are in scratch that is older, and so goes later.
+ */
+static tr_err scratch_hold(tr_ctx *ctx, const tr_type *type, void *value)
+{
+    if (!tri_pack_has_blobs(type)) {
+        return TR_OK;
+    }
+    void *copy = scratch_alloc(ctx, type->size);
+    if (copy == NULL) {
+        tri_pack_release(type, value);
+        return TR_ENOMEM;
+    }
+    memcpy(copy, value, type->size);
+    ctx->scratch->holds = type;
+    return TR_OK;
 }
 
 /* ---- applying ---- */
@@ -96,14 +116,16 @@ static const tr_applier *applier_for(const tr_actor_def *def,
 }
 
 /* A deep copy of *made into *out and `pieces`; what fails leaves nothing. */
-static tr_err settle(tr_ctx *ctx, const tr_type *type, const void *made,
-                     void *out, tri_texts *pieces)
+static tr_err settle(const tr_type *type, const void *made, void *out,
+                     tri_texts *pieces)
 {
     tri_allocator mem = tri_texts_allocator(pieces);
     tr_err err = tri_value_copy(type, out, made, &mem);
+    if (err == TR_OK) {
+        err = tri_texts_hold(pieces, type, out);
+    }
     if (err != TR_OK) {
-        tri_texts_free(ctx, pieces->first);
-        pieces->first = NULL;
+        tri_texts_free(pieces);
     }
     return err;
 }
@@ -121,13 +143,6 @@ typedef struct replay {
     char key[TRI_STORE_KEY_MAX + 1];
 } replay;
 
-/* An event of this page, in scratch; fields of `made` may point into it. */
-typedef struct applied {
-    struct applied *next;
-    const tr_type *type;
-    _Alignas(16) char value[];
-} applied;
-
 static tr_err fail_event(const replay *r, const tri_store_row *row,
                          const char *type, const char *why)
 {
@@ -136,7 +151,8 @@ static tr_err fail_event(const replay *r, const tri_store_row *row,
                    row->number, type[0] != '\0' ? ", a " : "", type, why);
 }
 
-static tr_err apply_row(replay *r, const tri_store_row *row, applied **page)
+/* The event is read into scratch: fields of `made` may point into it. */
+static tr_err apply_row(replay *r, const tri_store_row *row)
 {
     tr_ctx *ctx = r->ctx;
     tri_allocator mem = scratch_of(ctx);
@@ -150,21 +166,20 @@ static tr_err apply_row(replay *r, const tri_store_row *row, applied **page)
     if (applier == NULL) {
         return fail_event(r, row, stored.type, "it has no TR_APPLY");
     }
-    applied *event =
-        scratch_alloc(ctx, sizeof(*event) + applier->type->size);
+    void *event = scratch_alloc(ctx, applier->type->size);
     if (event == NULL) {
         return TR_ENOMEM;
     }
     tr_err err = tri_stored_read(&stored, tri_state_serializer(ctx),
-                                 applier->type, event->value, &mem, &error);
+                                 applier->type, event, &mem, &error);
+    if (err == TR_OK) {
+        err = scratch_hold(ctx, applier->type, event);
+    }
     if (err != TR_OK) {
         return err == TR_ENOMEM ? err
                                 : fail_event(r, row, stored.type, error.text);
     }
-    event->type = applier->type;
-    event->next = *page;
-    *page = event;
-    applier->fn(ctx, r->made, event->value);
+    applier->fn(ctx, r->made, event);
     tri_ext_of(ctx->cell)->sequence = row->number;
     return TR_OK;
 }
@@ -184,17 +199,17 @@ static tr_err check_next(const replay *r, uint64_t number)
                                      : "is missing as well");
 }
 
-static tr_err apply_rows(replay *r, const tri_store_op *rows, applied **page)
+static tr_err apply_rows(replay *r, const tri_store_op *rows)
 {
     tri_texts pieces = {.ctx = r->ctx};
     tri_store_row row;
     memcpy(r->made, r->self, r->type->size);
     for (size_t at = 0; tri_store_row_next(rows, &at, &row);) {
         TR_TRY(check_next(r, row.number));
-        TR_TRY(apply_row(r, &row, page));
+        TR_TRY(apply_row(r, &row));
     }
-    TR_TRY(settle(r->ctx, r->type, r->made, r->settled, &pieces));
-    tri_state_take(r->ctx, r->type, r->self, r->settled, pieces.first);
+    TR_TRY(settle(r->type, r->made, r->settled, &pieces));
+    tri_state_take(&pieces, r->type, r->self, r->settled);
     return TR_OK;
 }
 
@@ -202,19 +217,13 @@ static tr_err apply_rows(replay *r, const tri_store_op *rows, applied **page)
 static tr_err apply_page(replay *r, tri_question *q)
 {
     const tri_scratch *mark = r->ctx->scratch;
-    tri_allocator mem = scratch_of(r->ctx);
-    applied *page = NULL;
     tri_store_op rows = {.out_size = q->op.out_size};
     rows.out = scratch_alloc(r->ctx, rows.out_size + 1);
     if (rows.out != NULL && rows.out_size > 0) {
         memcpy(rows.out, q->op.out, rows.out_size);
     }
     tri_question_free(q);
-    tr_err err =
-        rows.out == NULL ? TR_ENOMEM : apply_rows(r, &rows, &page);
-    for (; page != NULL; page = page->next) {
-        tri_value_release(page->type, page->value, &mem);  // its blobs
-    }
+    tr_err err = rows.out == NULL ? TR_ENOMEM : apply_rows(r, &rows);
     scratch_back_to(r->ctx, mark);
     return err;
 }
@@ -261,14 +270,17 @@ static tr_err take_snapshot(replay *r, const tri_question *q)
         err = tri_stored_read(&stored, tri_state_serializer(r->ctx), r->type,
                               r->made, &mem, &error);
     }
+    if (err == TR_OK) {
+        err = tri_texts_hold(&pieces, r->type, r->made);
+    }
     if (err != TR_OK) {
-        tri_texts_free(r->ctx, pieces.first);
+        tri_texts_free(&pieces);
         snprintf(r->why, sizeof(r->why), "cannot be read: %.120s",
                  error.text);
         return err == TR_ENOMEM ? err : TR_OK;
     }
     tri_ext *ext = tri_ext_of(r->ctx->cell);
-    tri_state_take(r->ctx, r->type, r->self, r->made, pieces.first);
+    tri_state_take(&pieces, r->type, r->self, r->made);
     ext->sequence = ext->snapshot = stored.number;
     r->has_snapshot = true;
     return TR_OK;
@@ -513,13 +525,13 @@ tr_err (tr_emit)(tr_ctx *ctx, void *self, const tr_event *events,
     void *settled = tr_scratch(ctx, type->size);
     memcpy(made, self, type->size);
     TR_TRY(apply_all(ctx, made, events, count));
-    TR_TRY(settle(ctx, type, made, settled, &pieces));
+    TR_TRY(settle(type, made, settled, &pieces));
     tr_err err = append(ctx, events, count, site);
     if (err != TR_OK) {
-        tri_texts_free(ctx, pieces.first);
+        tri_texts_free(&pieces);
         return err;
     }
-    tri_state_take(ctx, type, self, settled, pieces.first);
+    tri_state_take(&pieces, type, self, settled);
     snapshot(ctx, type, self, site);
     return TR_OK;
 }
@@ -613,6 +625,9 @@ tr_err (tr_event_decode)(tr_ctx *ctx, const tr_stored_event *event,
     if (err == TR_OK) {
         err = tri_stored_read(&stored, tri_state_serializer(ctx), type, out,
                               &mem, &error);
+        if (err == TR_OK) {
+            err = scratch_hold(ctx, type, out);
+        }
     } else if (type->size > 0) {
         memset(out, 0, type->size);
     }
