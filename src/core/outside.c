@@ -232,7 +232,7 @@ static bool wait_word(tri_mailbox *box, tr_nanos deadline)
                 world->ops->pause(world);
             }
             now = world->ops->mono(world);
-            spin = now - start < TRI_SPIN;
+            spin = now - start < TRI_SPIN_ASK;
         } else {
             tri_drive_or_park(sys, &box->word, 0,
                               deadline == TR_FOREVER ? TR_FOREVER

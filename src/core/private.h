@@ -207,11 +207,11 @@ tri_cell *tri_ring_take(tri_worker *worker);
 /* Somebody has asked: some of what waits goes to the ring. The worker. */
 void tri_share(tri_worker *worker);
 /*
- * Something to run from another worker of the group, or NULL. `patient`: a
- * worker that has not finished anything since the last call is stuck, and
- * even a lone cell is taken from it.
+ * Something to run from another worker of the group, or NULL. The thief has
+ * just read the clock: from a worker that has been in one activation for
+ * TRI_LONE even a lone cell is taken.
  */
-tri_cell *tri_steal(tri_worker *thief, bool patient);
+tri_cell *tri_steal(tri_worker *thief);
 /* How many cells wait at this worker; a hint. Any thread. */
 uint32_t tri_worker_waiting(tri_worker *worker);
 

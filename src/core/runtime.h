@@ -66,6 +66,7 @@ enum {
 #endif
 #define TRI_SHARE_ROUND ((tr_nanos)100000)  // or when the last waits this long
 #define TRI_ASKED_LATELY ((tr_nanos)1000000)  // else the two do not compare
+#define TRI_SPIN_ASK ((tr_nanos)120000) // a thread outside: a worker's waking
 #define TRI_LONE    ((tr_nanos)20000)   // a lone cell may be stolen after
 #define TRI_WAKE_MIN UINT64_C(50000)    // as long as a wake-up takes
 #define TRI_WAKE_MAX UINT64_C(10000000)
@@ -186,7 +187,8 @@ struct tri_worker {
     tr_nanos backlog_since;   // more than one has been waiting; 0: no
     tr_nanos asked_at;        // for a share: the last request
     uint64_t asked_progress;
-    uint64_t seen_progress[TRI_GROUP_MAX];  // of each victim, for steal
+    struct { uint64_t progress; tr_nanos since; }
+        seen[TRI_GROUP_MAX];  // of each victim: share.c
 
     /* ---- runnable cells of its own: private.h ---- */
     _Alignas(128) _Atomic(uint32_t) busy;  // the worker is in

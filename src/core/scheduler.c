@@ -287,7 +287,7 @@ static tri_cell *search(tri_worker *worker)
         }
         if (round % TRI_STEAL_EVERY == TRI_STEAL_EVERY - 1) {
             tr_nanos now = tri_clock(worker);
-            if ((cell = tri_steal(worker, now - start > TRI_LONE)) != NULL ||
+            if ((cell = tri_steal(worker)) != NULL ||
                 now - start >= TRI_SPIN || until_timer(worker, now) == 0 ||
                 must_leave(worker)) {
                 break;
@@ -505,7 +505,8 @@ static __attribute__((noinline)) tri_cell *next_slowly(tri_worker *worker)
         inbox_take(worker);
         tri_cell *cell = pick(worker);
         if (cell == NULL) {
-            cell = tri_steal(worker, false);
+            (void)tri_clock(worker);
+            cell = tri_steal(worker);
         }
         if (cell == NULL) {
             look_at_clock(worker);  // may fill our own queues

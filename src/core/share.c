@@ -273,7 +273,18 @@ static tri_cell *steal_from(tri_worker *thief, tri_worker *victim, bool stuck)
     return cell;
 }
 
-tri_cell *tri_steal(tri_worker *thief, bool patient)
+/* Has the victim been in one activation for TRI_LONE? */
+static bool is_stuck(tri_worker *thief, uint32_t index, uint64_t progress)
+{
+    if (progress != thief->seen[index].progress) {
+        thief->seen[index].progress = progress;
+        thief->seen[index].since = thief->now;
+        return false;
+    }
+    return thief->now - thief->seen[index].since >= TRI_LONE;
+}
+
+tri_cell *tri_steal(tri_worker *thief)
 {
     tri_group *group = thief->group;
     if (group->kind == TR_DISPATCH_PINNED ||
@@ -292,9 +303,7 @@ tri_cell *tri_steal(tri_worker *thief, bool patient)
         // Relaxed: a hint.
         uint64_t progress =
             atomic_load_explicit(&victim->progress, memory_order_relaxed);
-        uint64_t *seen = &thief->seen_progress[(start + i) % count];
-        bool stuck = patient && progress == *seen;
-        *seen = progress;
+        bool stuck = is_stuck(thief, (start + i) % count, progress);
         tri_cell *cell = steal_from(thief, victim, stuck);
         if (cell != NULL) {
             return cell;
