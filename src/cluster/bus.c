@@ -396,6 +396,7 @@ static tr_err bus_start(tr_ctx *ctx, Bus *self)
             tri_writer w = tri_bus_item(bus, TRI_ITEM_FLUSHED);
             tri_write_u64(&w, 0);
             tri_write_u64(&w, 0);
+            tri_write_u8(&w, 0);
             (void)tri_bus_put(bus, i, &w, NULL);
         }
     }

@@ -78,6 +78,7 @@ typedef struct tri_parcel {
     uint64_t call;            // correlation of its tri_call; 0: none
     uint32_t origin;          // node
     uint64_t token;           // of PASSED: when it came
+    uint64_t number;          // of FLUSH: the place its origin has heard of
     tri_envelope *head;       // owned
     unsigned char *bytes;     // owned: the payload of head
     tri_known_type type;      // owned texts: of the payload
@@ -111,6 +112,7 @@ typedef struct tri_route {
     tr_nanos since;           // the question failed for the first time; 0: no
     tri_timer timer;
     tri_parcel *first, *last_parcel;
+    tri_parcel *last_back;    // of FLUSHING: the last that came back
     uint32_t count;
     tri_watch *watches;       // of ours, for an actor that is there
     uint64_t watchers;        // nodes that watch the one that is here

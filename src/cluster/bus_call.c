@@ -358,6 +358,7 @@ tr_msg *tri_call_decode(tri_bus *bus, tri_parcel *p, tr_err *err, char *text,
         msg->sender = sender != NULL ? tri_bus_ref(bus, sender)
                                      : (tr_ref){0};
     }
+    msg->node.flags |= TRI_MSG_FOREIGN;
     // Relaxed: it never changes.
     msg->to_id = atomic_load_explicit(&v->cell.id, memory_order_relaxed);
     return msg;
@@ -590,6 +591,9 @@ static tr_err write_ours(tri_bus *bus, tri_route *r, tri_parcel *p,
     const tr_type *type = msg->node.type;
     tri_envelope e = {.direction = TRI_ONE_WAY, .target_node = r->node,
                       .sender_node = bus->here, .place = r->number,
+                      .through = msg->node.flags & TRI_MSG_FOREIGN
+                                     ? TRI_THROUGH_ALL
+                                     : UINT64_C(1) << bus->here,
                       .flags = flags_of(p->v, type)};
     tri_ref_codec refs = refs_of(bus);
     tri_codec codec = {.refs = &refs};
@@ -634,6 +638,7 @@ static tr_err write_passed(tri_bus *bus, tri_route *r, tri_parcel *p,
     tri_envelope e = *p->head;
     const char *why;
     e.forwards++;
+    e.through |= UINT64_C(1) << bus->here;
     e.target_node = r->node;
     e.place = r->number;
     e.type = declare(bus, peer, p->type.name, p->type.schema, p->type.table);
@@ -672,6 +677,9 @@ static void send_mark(tri_bus *bus, tri_route *r, tri_parcel *p)
     tri_write_u64(&w, p->token);
     tri_write_u8(&w, (uint8_t)(p->forwards + 1));
     tri_write_text(&w, p->v->text);
+    if (p->kind == TRI_PARCEL_FLUSH) {
+        tri_write_u64(&w, p->number);
+    }
     if (p->forwards <= TRI_FORWARDS_MAX) {
         (void)tri_bus_put(bus, r->node, &w, NULL);
     }

@@ -165,6 +165,28 @@ void tri_route_add(tri_bus *bus, tri_route *r, tri_parcel *p)
     r->count++;
 }
 
+/*
+ * One that has been here before, or may have been: it left before the marker
+ * did, so it is older than all that has come for the first time since. By the
+ * same rule what was in a mailbox elsewhere is older than what was not yet:
+ * its sender cannot have sent anything past it.
+ */
+static void add_back(tri_bus *bus, tri_route *r, tri_parcel *p)
+{
+    if (r->count >= TRI_ROUTE_MAX || r->last_back == r->last_parcel) {
+        tri_parcel *last = r->count < TRI_ROUTE_MAX ? p : r->last_back;
+        tri_route_add(bus, r, p);
+        r->last_back = last;
+        return;
+    }
+    tri_parcel **link = r->last_back != NULL ? &r->last_back->next
+                                             : &r->first;
+    p->next = *link;
+    *link = p;
+    r->last_back = p;
+    r->count++;
+}
+
 static tri_parcel *next_parcel(tri_route *r)
 {
     tri_parcel *p = r->first;
@@ -447,16 +469,31 @@ static void begin_here(tri_bus *bus, tri_route *r, uint64_t number)
     }
 }
 
-/* A marker has come to where the messages before it are. */
-static void flushed_here(tri_bus *bus, tri_parcel *p)
+/* How a marker is answered. */
+enum {
+    FLUSHED_ALL,   // what was before it is in a mailbox here, or nowhere
+    FLUSHED_SINK,  // it waits here, and will be active here
+    FLUSHED_JOIN,  // it waits here, and goes on when the way is clear
+};
+
+/* A marker has come to where the messages before it are. Takes p. */
+static void answer_flush(tri_bus *bus, tri_parcel *p, uint64_t number,
+                         uint8_t how)
 {
     if (p->origin != bus->here) {
         tri_writer w = tri_bus_item(bus, TRI_ITEM_FLUSHED);
         tri_write_u64(&w, p->token);
-        tri_write_u64(&w, p->v->route != NULL ? p->v->route->here : 0);
+        tri_write_u64(&w, number);
+        tri_write_u8(&w, how);
         (void)tri_bus_put(bus, p->origin, &w, NULL);
     }
     tri_parcel_free(bus, p);
+}
+
+static void flushed_here(tri_bus *bus, tri_parcel *p)
+{
+    answer_flush(bus, p, p->v->route != NULL ? p->v->route->here : 0,
+                 FLUSHED_ALL);
 }
 
 /* Whether something of ours may be under way to another node. */
@@ -491,6 +528,24 @@ static bool needs_place(const tri_route *r)
     return false;
 }
 
+static bool is_granted(tri_bus *bus, tri_route *r, const tri_envelope *head);
+
+/*
+ * The newest activation that those who wait were told of and that is to begin
+ * here; 0: none. The owner gave it out later than its answer to us.
+ */
+static uint64_t newest_grant(tri_bus *bus, tri_route *r, uint64_t answered)
+{
+    uint64_t newest = 0;
+    for (tri_parcel *p = r->away ? NULL : r->first; p != NULL; p = p->next) {
+        if (p->kind == TRI_PARCEL_PASSED && p->head->place > answered &&
+            p->head->place > newest && is_granted(bus, r, p->head)) {
+            newest = p->head->place;
+        }
+    }
+    return newest;
+}
+
 /* The answer to the question where it is. */
 static void answer(tri_bus *bus, tri_route *r, tr_err err,
                    const tri_decision *decision)
@@ -510,7 +565,11 @@ static void answer(tri_bus *bus, tri_route *r, tr_err err,
         return;
     }
     uint64_t number = decision->place.number;
-    if (decision->place.node != bus->here) {
+    uint64_t newer = newest_grant(bus, r, number);
+    if (newer != 0) {
+        r->since = 0;
+        begin_here(bus, r, newer);
+    } else if (decision->place.node != bus->here) {
         set_remote(bus, r, decision->place.node, number);
     } else if (number > r->last) {
         r->since = 0;
@@ -778,6 +837,9 @@ static bool is_granted(tri_bus *bus, tri_route *r, const tri_envelope *head)
 void tri_route_arrived(tri_bus *bus, tri_route *r, tri_parcel *p)
 {
     uint64_t number = p->head->place;
+    if (p->head->sender_node == bus->here) {
+        p->head->forwards = 0;  // it is sent anew, by its origin
+    }
     refill(bus, r);  // what an activation here has left is older
     bool granted =
         r->first == NULL &&
@@ -789,7 +851,12 @@ void tri_route_arrived(tri_bus *bus, tri_route *r, tri_parcel *p)
         begin_flush(bus, r, bus->here, number);
         granted = false;
     }
-    tri_route_add(bus, r, p);
+    if (r->state == TRI_ROUTE_FLUSHING &&
+        (p->head->through >> bus->here & 1)) {
+        add_back(bus, r, p);
+    } else {
+        tri_route_add(bus, r, p);
+    }
     if (granted) {
         r->state = TRI_ROUTE_NONE;
         begin_here(bus, r, number);
@@ -835,6 +902,7 @@ void tri_route_looked(tri_bus *bus, tri_virtual *v)
 static void end_flush(tri_bus *bus, tri_route *r)
 {
     forget_question(bus, r);
+    r->last_back = NULL;
     set_remote(bus, r, r->next_node, r->next_number);
     if (r->next_node == bus->here) {
         r->state = TRI_ROUTE_NONE;
@@ -843,12 +911,53 @@ static void end_flush(tri_bus *bus, tri_route *r)
     tri_route_go(bus, r);
 }
 
+/*
+ * Two nodes may follow their messages through each other, each holding the
+ * other's marker: one must give way. It is the one that has heard of the
+ * older place; of two that have heard of the same, the one where the actor
+ * will not be; else the one with the larger number. So in no circle of such
+ * waits do all of them wait.
+ */
+static bool goes_first(tri_bus *bus, const tri_route *r, const tri_parcel *p)
+{
+    if (r->next_number != p->number) {
+        return r->next_number > p->number;
+    }
+    return r->next_node == bus->here || bus->here < p->origin;
+}
+
+/* What its origin sends here from now on waits behind the rest. Takes p. */
+static void give_way(tri_bus *bus, tri_route *r, tri_parcel *p)
+{
+    answer_flush(bus, p, r->next_number,
+                 r->next_node == bus->here ? FLUSHED_SINK : FLUSHED_JOIN);
+}
+
+/* We have heard of a newer place: whose marker need not wait any more? */
+static void review_markers(tri_bus *bus, tri_route *r)
+{
+    tri_parcel **link = &r->first, *last = NULL;
+    while (*link != NULL) {
+        tri_parcel *p = *link;
+        if (p->kind == TRI_PARCEL_FLUSH && goes_first(bus, r, p)) {
+            *link = p->next;
+            r->count--;
+            give_way(bus, r, p);
+        } else {
+            last = p;
+            link = &p->next;
+        }
+    }
+    r->last_parcel = last;
+}
+
 /* What we send goes through `node` no longer. */
 static void begin_flush(tri_bus *bus, tri_route *r, uint32_t node,
                         uint64_t number)
 {
     r->next_node = node;
     r->next_number = number;
+    review_markers(bus, r);
     if (r->state == TRI_ROUTE_FLUSHING) {
         return;  // the marker follows to wherever the messages go
     }
@@ -860,7 +969,8 @@ static void begin_flush(tri_bus *bus, tri_route *r, uint32_t node,
         return;  // the old way still leads there
     }
     *p = (tri_parcel){.kind = TRI_PARCEL_FLUSH, .v = r->v,
-                      .origin = bus->here, .token = r->token};
+                      .origin = bus->here, .token = r->token,
+                      .number = number};
     tri_call_send(bus, r, p);
     r->state = TRI_ROUTE_FLUSHING;
     pause_route(bus, r, TRI_FLUSH_WAIT);
@@ -943,6 +1053,7 @@ void tri_route_flush(tri_bus *bus, tri_peer *peer, tri_reader *reader)
     uint64_t token = tri_read_u64(reader);
     uint8_t forwards = tri_read_u8(reader);
     tri_read_text(reader, text, TRI_ID_MAX);
+    uint64_t number = tri_read_u64(reader);
     tri_virtual *v =
         reader->failed ? NULL : tri_bus_record(bus, text, &err);
     tri_route *r = v != NULL ? tri_route_get(bus, v) : NULL;
@@ -953,13 +1064,18 @@ void tri_route_flush(tri_bus *bus, tri_peer *peer, tri_reader *reader)
         return;  // its origin goes on when it has waited enough
     }
     *p = (tri_parcel){.kind = TRI_PARCEL_FLUSH, .v = v, .origin = origin,
-                      .token = token, .forwards = forwards};
+                      .token = token, .number = number,
+                      .forwards = forwards};
     if (origin == bus->here) {  // our own: all before it has come home
         tri_parcel_free(bus, p);
         if (r->state == TRI_ROUTE_FLUSHING && r->token == token) {
             r->next_node = bus->here;
             end_flush(bus, r);
         }
+        return;
+    }
+    if (r->state == TRI_ROUTE_FLUSHING && goes_first(bus, r, p)) {
+        give_way(bus, r, p);
         return;
     }
     refill(bus, r);
@@ -971,16 +1087,29 @@ void tri_route_flushed(tri_bus *bus, tri_peer *peer, tri_reader *reader)
 {
     uint64_t token = tri_read_u64(reader);
     uint64_t number = tri_read_u64(reader);
+    uint8_t how = tri_read_u8(reader);
     tri_route *r =
         token != 0 && !reader->failed ? tri_map_get(&bus->asked, token)
                                       : NULL;
-    if (r != NULL && r->state == TRI_ROUTE_FLUSHING) {
-        if (number != 0) {  // where the messages are, whatever we heard
-            r->next_node = peer->node;
-            r->next_number = number;
-        }
-        end_flush(bus, r);
+    if (r == NULL || r->state != TRI_ROUTE_FLUSHING) {
+        return;
     }
+    if (how != FLUSHED_ALL && r->next_number > number) {
+        // We know more since the marker left: another, that says so.
+        forget_question(bus, r);
+        r->state = TRI_ROUTE_REMOTE;
+        begin_flush(bus, r, r->next_node, r->next_number);
+        tri_route_go(bus, r);  // without memory there is none
+        return;
+    }
+    if (how == FLUSHED_JOIN) {  // through that node, wherever it leads
+        r->next_node = peer->node;
+        r->next_number = 0;
+    } else if (number != 0) {  // where the messages are, whatever we heard
+        r->next_node = peer->node;
+        r->next_number = number;
+    }
+    end_flush(bus, r);
 }
 
 void tri_route_timer(tri_bus *bus, tri_route *r)

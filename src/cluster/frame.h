@@ -77,6 +77,9 @@ typedef enum tri_direction {
     TRI_ONE_WAY,      // neither
 } tri_direction;
 
+/* `through` of one that was in a mailbox already: it may have been anywhere. */
+#define TRI_THROUGH_ALL UINT64_MAX
+
 /* MS8; the first, second and fourth are those of TR_ON_READ and so on. */
 enum {
     TRI_FLAG_READ_ONLY = 1,
@@ -96,6 +99,7 @@ typedef struct tri_envelope {
     uint32_t type;             // number of a TRI_ITEM_TYPE on this stream
     uint32_t err;              // of a response: tr_err
     uint64_t place;            // which activation is meant; 0: whichever
+    uint64_t through;          // nodes it has been on: a bit for each
     uint64_t moved;            // of a response: the place is now this one,
     uint32_t moved_node;       // ... on this node; moved 0: as you thought
     char target[TRI_ID_MAX + 1];

@@ -209,6 +209,7 @@ void tr_forward(tr_ctx *ctx, tr_ref to, const void *m)
     if (sent == msg) {
         gone_from_turn(ctx, msg);
     }
+    sent->node.flags &= (uint8_t)~TRI_MSG_FOREIGN;
     if ((sent->node.flags & TRI_MSG_ASK) &&
         tri_edge_move(ctx, sent, to) != TR_OK) {
         tri_answer_error(ctx->worker, sent, TR_EDEADLOCK, ctx->fail_text);

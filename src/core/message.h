@@ -42,6 +42,7 @@ enum {
     TRI_MSG_BLOBS = 8,      // the payload has parts to release
     TRI_MSG_TIMER = 16,     // belongs to a tri_user_timer
     TRI_MSG_IN_ORDER = 32,  // a tri_watch that is told through the user lane
+    TRI_MSG_FOREIGN = 32,   // a tr_msg that came from another node
     TRI_MSG_ERROR = 64,     // a reply that carries tri_error_reply
     TRI_MSG_RETRIED = 128,  // handed in again after a failure
 };

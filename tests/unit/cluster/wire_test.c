@@ -71,6 +71,7 @@ static tri_envelope request(void)
                           .ttl_ms = 1000, .target_node = 2, .sender_node = 1,
                           .target = "shop::cart/a", .sender = "shop::user/b",
                           .payload = {"abc", 3}, .type = 4, .place = 9,
+                          .through = 5,
                           .flags = TRI_FLAG_SUPPRESS_KEEP_ALIVE};
 }
 
@@ -91,6 +92,7 @@ static void test_MS1_MS14_X32_X33_an_envelope_crosses_whole(void **state)
     assert_int_equal(got.ttl_ms, 1000);
     assert_int_equal(got.type, 4);
     assert_int_equal(got.place, 9);
+    assert_int_equal(got.through, sent.through);
     assert_int_equal(got.flags, sent.flags);
     assert_string_equal(got.target, sent.target);
     assert_string_equal(got.sender, sent.sender);
