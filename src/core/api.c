@@ -442,11 +442,14 @@ void (tr_kill)(tr_from from, tr_ref ref)
     send_signal(from, ref, TRI_SIG_KILL);
 }
 
-void (tr_poison)(tr_from from, tr_ref ref)
+static void poison(tr_from from, tr_ref ref, uint32_t spared)
 {
     tri_actor_from who = tri_enter(from);
     tri_cell *cell = tri_ref_cell(ref);
-    if ((ref.cell >> 48) == who.sys->tag && cell != NULL) {
+    // Relaxed: as in send_signal.
+    if ((ref.cell >> 48) == who.sys->tag && cell != NULL &&
+        !(atomic_load_explicit(&cell->flags, memory_order_relaxed) &
+          spared)) {
         tr_none nothing = {};
         tr_msg *msg = tri_msg_new(&who.worker->cache, &tr_none_tr_type,
                                   &nothing, false);
@@ -464,6 +467,16 @@ void (tr_poison)(tr_from from, tr_ref ref)
         }
     }
     tri_leave(&who);
+}
+
+void (tr_poison)(tr_from from, tr_ref ref)
+{
+    poison(from, ref, TRI_CELL_SYSTEM);
+}
+
+void tri_poison_any(tr_system *sys, tr_ref ref)
+{
+    poison((tr_from){.sys = sys}, ref, 0);
 }
 
 tr_state (tr_state_of)(tr_from from, tr_ref ref)

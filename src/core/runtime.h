@@ -473,6 +473,8 @@ tr_err tri_push(tri_worker *worker, tri_cell *cell, uint64_t id, tr_msg *msg);
 bool tri_push_system(tri_worker *worker, tri_cell *cell, tri_node *node);
 void tri_signal(tri_worker *worker, tri_cell *cell, uint64_t id,
                 uint32_t signal);
+/* tr_poison, also of the actors of the library, which it spares. */
+void tri_poison_any(tr_system *sys, tr_ref ref);
 /* Sends with all the policies; takes msg on every path. */
 void tri_send(tri_actor_from *who, tr_ref to, tr_msg *msg);
 tr_err tri_try_send(tri_actor_from *who, tr_ref to, tr_msg *msg);

@@ -147,7 +147,7 @@ void tri_events_flush(tr_system *sys, tr_nanos deadline)
     tri_lock_drop(&layers->events_lock);
     tr_nanos now = sys->world->ops->mono(sys->world);
     if (ref.cell != 0 && deadline > now) {
-        tr_poison(sys, ref);
+        tri_poison_any(sys, ref);
         (void)!tr_join(sys, ref, deadline - now, NULL, NULL);
     }
 }

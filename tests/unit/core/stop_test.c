@@ -232,6 +232,16 @@ static void siblings_stay(stage *s)
     tr_stop(s->sys, tr_lookup(s->sys, "/user"));
     tr_stop(s->sys, tr_lookup(s->sys, "/"));
     tr_kill(s->sys, tr_lookup(s->sys, "/system"));
+    static const char *const guardians[] = {"/", "/user", "/system", "/temp",
+                                            "/deadLetters"};
+    tr_probe_subscribe(s->probe, tr_dead_letter);
+    for (size_t i = 0; i < sizeof(guardians) / sizeof(guardians[0]); i++) {
+        tr_ref ref = tr_lookup(s->sys, guardians[i]);
+        tr_poison(s->sys, ref);
+        tr_tell(s->sys, ref, Strange);  // what came before is handled then
+        (void)tr_expect(s->probe, patience(s), tr_dead_letter);
+        assert_int_equal(tr_state_of(s->sys, ref), TR_STATE_RUNNING);
+    }
     (void)gotten(s, b);
     assert_int_equal(tr_ref_err(PLAY(s, "c", ())), TR_OK);
 }
