@@ -295,6 +295,8 @@ size_t tr_metrics_text(tr_system *sys, char *buf, size_t size)
          "messages of a type their actor does not take");
     LINE("counter", "failures_total", failures, "turns that failed");
     LINE("counter", "restarts_total", restarts, "restarts");
+    LINE("counter", "escalations_total", escalations,
+         "failures passed on to the parent's parent");
     LINE("counter", "timers_total", timers, "timers fired");
     LINE("counter", "deadlocks_total", deadlocks,
          "waits refused because they would close a cycle");

@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -14,6 +15,8 @@
 TR_REQUEST(Loop, tr_none);
 TR_MESSAGE(Nap);
 TR_MESSAGE(Ring);
+TR_MESSAGE(Break);
+TR_MESSAGE(Strange);  // nobody takes it
 
 static tr_err on_loop(tr_ctx *ctx, void *self, const Loop *m)
 {
@@ -37,8 +40,14 @@ static tr_err on_ring(tr_ctx *ctx, void *self, const Ring *m)
     return TR_OK;
 }
 
+static tr_err on_break(tr_ctx *ctx, void *self, const Break *m)
+{
+    (void)self, (void)m;
+    return tr_fail(ctx, TR_EUSER, "told to");
+}
+
 TR_ACTOR(subject, void, TR_ON(Loop, on_loop), TR_ON(Nap, on_nap),
-         TR_ON(Ring, on_ring));
+         TR_ON(Ring, on_ring), TR_ON(Break, on_break));
 
 static tr_metrics_snapshot now(tr_system *sys)
 {
@@ -74,10 +83,72 @@ static void test_PA5_metrics_count_waits_timers_and_cycles(void **state)
     tr_sim_free(sim);
 }
 
+/* PA5: throughput, depth of mailboxes, and what happens in lives. */
+static void test_PA5_metrics_follow_mail_and_lives(void **state)
+{
+    (void)state;
+    tr_sim *sim;
+    tr_system *sys;
+    TR_MUST(tr_sim_new(&sim, 1));
+    TR_MUST(tr_system_open(&sys, .world = tr_sim_world(sim), .log_level = 9));
+    tr_metrics_snapshot first = now(sys);
+    tr_ref ref = tr_spawn(sys, subject);
+    tr_ref other = tr_spawn(sys, subject);
+    tr_sim_advance(sim, TR_SECONDS(1));
+    assert_int_equal(now(sys).spawned, first.spawned + 2);
+    assert_int_equal(now(sys).actors, first.actors + 2);
+
+    tr_tell(sys, ref, Nap);
+    tr_sim_advance(sim, TR_MS(1));
+    for (uint32_t i = 0; i < 7; i++) {
+        tr_actor_info info = {.size = sizeof(info)};
+        tr_tell(sys, ref, Ring);
+        TR_MUST(tr_actor_info_of(sys, ref, &info));
+        assert_int_equal(info.depth, i + 1);
+    }
+    tr_sim_advance(sim, TR_SECONDS(20));
+    assert_int_equal(now(sys).messages, 1 + 7 + 1);  // Nap has set a timer
+
+    tr_tell(sys, ref, Break);
+    tr_tell(sys, ref, Strange);
+    tr_sim_advance(sim, TR_SECONDS(20));
+    assert_int_equal(now(sys).failures, 1);
+    assert_int_equal(now(sys).restarts, 1);
+    assert_int_equal(now(sys).unhandled, 1);
+    assert_int_equal(now(sys).dead_letters, 2);  // Break is one, too
+    tr_stop(sys, ref);
+    tr_sim_advance(sim, TR_SECONDS(1));
+    assert_int_equal(now(sys).ended, first.ended + 1);
+    assert_int_equal(now(sys).actors, first.actors + 1);
+    for (int i = 0; i < 4; i++) {  // more than three restarts in a second
+        tr_tell(sys, other, Break);
+    }
+    tr_sim_advance(sim, TR_SECONDS(1));
+    assert_int_equal(now(sys).escalations, 1);
+
+    char text[4096];
+    assert_true(tr_metrics_text(sys, text, sizeof(text)) < sizeof(text));
+    static const char *const lines[] = {
+        "actors_spawned_total", "actors_ended_total", "messages_total",
+        "failures_total", "restarts_total", "escalations_total",
+        "dead_letters_total", "unhandled_total"};
+    for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+        char line[64];
+        snprintf(line, sizeof(line), "\ntroupe_%s{system=\"troupe\"} ",
+                 lines[i]);
+        const char *found = strstr(text, line);
+        assert_non_null(found);
+        assert_int_not_equal(found[strlen(line)], '0');
+    }
+    (void)!tr_system_close(sys, 0);
+    tr_sim_free(sim);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_PA5_metrics_count_waits_timers_and_cycles),
+        cmocka_unit_test(test_PA5_metrics_follow_mail_and_lives),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
