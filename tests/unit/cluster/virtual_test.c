@@ -372,6 +372,27 @@ EVERYWHERE(T14_T15_calls_and_sends)
     tr_drop(Count, &count);
 }
 
+VIRTUALLY(T14_a_call_waits_30_s_unless_told)
+{
+    Count count;
+    assert_int_equal(tr_host(w->sys, counter), TR_OK);
+    tr_ref a = named(w, "a");
+    tr_nanos before = tr_now(w->sys);
+    assert_int_equal(tr_ask(w->sys, a, &count, 0, Nap,
+                            .span = TR_MINUTES(2)),
+                     TR_ETIMEDOUT);
+    assert_int_equal(tr_now(w->sys) - before, TR_SECONDS(30));
+    before = tr_now(w->sys);
+    assert_int_equal(tr_ask(w->sys, named(w, "b"), &count, TR_SECONDS(2), Nap,
+                            .span = TR_MINUTES(2)),
+                     TR_ETIMEDOUT);
+    assert_int_equal(tr_now(w->sys) - before, TR_SECONDS(2));
+    // The error of a call that fails is the answer.
+    assert_int_equal(tr_ask(w->sys, named(w, "c"), &count, 0, Call,
+                            .to = TR_NOBODY),
+                     TR_EFAILED);
+}
+
 EVERYWHERE(T18_the_sender_is_the_virtual_actor)
 {
     assert_int_equal(tr_host(w->sys, counter), TR_OK);
@@ -764,6 +785,7 @@ int main(void)
         cmocka_unit_test(test_AC1_AC3_transitions),
         cmocka_unit_test(test_AC12_first_message_activates),
         cmocka_unit_test(test_T14_T15_calls_and_sends),
+        cmocka_unit_test(test_T14_a_call_waits_30_s_unless_told),
         cmocka_unit_test(test_T18_the_sender_is_the_virtual_actor),
         cmocka_unit_test(test_AC2_messages_wait_while_it_starts),
         cmocka_unit_test(test_AC13_a_failed_start_answers_its_callers),

@@ -10,6 +10,8 @@
 #include <semaphore.h>
 #include <string.h>
 
+#include "core/runtime.h"
+
 static tr_err act_thread(tr_ctx *ctx, puppet *self, const Act *m, void *arg)
 {
     (void)self;
@@ -85,16 +87,41 @@ static void test_dp04_dispatchers_are_found_by_name(void **state)
     stage_close(&it);
 }
 
+/* How many threads the dispatcher of ref has; that is a parallel one. */
+static uint32_t started_threads(stage *it, tr_ref ref)
+{
+    // Relaxed: fixed at spawn.
+    uint32_t flags = atomic_load_explicit(&tri_ref_cell(ref)->flags,
+                                          memory_order_relaxed);
+    tri_group *group =
+        it->sys->groups[(flags >> TRI_CELL_GROUP_SHIFT) & 0xff];
+    assert_int_equal(group->kind, TR_DISPATCH_PARALLEL);
+    uint32_t count = 0;
+    // Acquire: pairs with tri_worker_new. A handler that lasts would bring
+    // one more; here none does.
+    for (uint32_t i = 0;
+         i < atomic_load_explicit(&group->count, memory_order_acquire); i++) {
+        tri_worker *worker =
+            atomic_load_explicit(&group->workers[i], memory_order_acquire);
+        count += worker->thread_handle != NULL;
+    }
+    return count;
+}
+
 /* DP2, X28: as many workers as one says, 24 too. */
 static void test_dp02_any_number_of_workers(void **state)
 {
-    static const uint32_t counts[] = {1, 2, 24};
+    tri_world *world = tri_world_posix();
+    uint32_t cpus = world->ops->cpus(world);
+    static const uint32_t counts[] = {1, 2, 24, 0};  // 0: one for each CPU
     (void)state;
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 4; i++) {
         stage it;
         tr_system_options options = {.size = sizeof(options),
                                      .workers = counts[i]};
         stage_open_real(&it, &options);
+        assert_int_equal(started_threads(&it, it.one),
+                         counts[i] != 0 ? counts[i] : cpus);
         for (int n = 0; n < 50; n++) {
             tr_ref ref = stage_spawn(&it, .soft_limit = 0);
             expect_ok(stage_ask(&it, ref, act_nothing, NULL));

@@ -188,7 +188,21 @@ static tr_err mother_start(tr_ctx *ctx, Mother *self)
     return TR_OK;
 }
 
-TR_ACTOR(mother, Mother, TR_HOOK(pre_start, mother_start));
+static tr_err mother_looks(tr_ctx *ctx, Mother *self, const Say *m)
+{
+    tr_ref children[2];
+    size_t count = tr_children(ctx, children, 2);
+    bool right = count == 1 &&
+                 tr_ref_eq(children[0], tr_child(ctx, "child")) &&
+                 tr_ref_eq(children[0], tr_lookup(ctx, "child")) &&
+                 tr_ref_eq(tr_child(ctx, "nobody"), TR_NOBODY) &&
+                 tr_ref_eq(tr_parent(ctx), tr_lookup(ctx, "/user"));
+    tr_tell(ctx, self->probe, Note, .text = m->text, .number = right);
+    return TR_OK;
+}
+
+TR_ACTOR(mother, Mother, TR_HOOK(pre_start, mother_start),
+         TR_ON(Say, mother_looks));
 
 static void context(stage *s)
 {
@@ -198,6 +212,8 @@ static void context(stage *s)
     tr_ref c = tr_lookup(s->sys, "/user/p/child");
     tr_tell(s->probe, c, Say, .text = "looked");
     assert_int_equal(heard(s, "child looked"), true);
+    tr_tell(s->probe, p, Say, .text = "she looked");
+    assert_int_equal(heard(s, "she looked"), true);
 }
 
 static void test_C7_what_an_actor_knows_of_itself(void **state)
@@ -275,9 +291,16 @@ static void deep(stage *s)
     for (int i = 0; i < DEEP; i++) {
         at = CHILD(s, at, "x", ());
     }
-    // An error deep below stays there.
+    // An error stays where it is: neither above, beside nor below.
+    tr_ref middle = CHILD(s, top, "middle", ());
+    tr_ref below = CHILD(s, middle, "below", ());
+    tr_ref beside = CHILD(s, middle, "beside", ());
     tr_tell(s->sys, at, Fail);
     assert_int_equal(gotten(s, at).incarnation, 2);
+    tr_tell(s->sys, below, Fail);
+    assert_int_equal(gotten(s, below).incarnation, 2);
+    assert_int_equal(gotten(s, beside).incarnation, 1);
+    assert_int_equal(gotten(s, middle).incarnation, 1);
     assert_int_equal(gotten(s, top).incarnation, 1);
     mourn(s, at);
     mourn(s, top);

@@ -149,6 +149,21 @@ static tr_err act_begin_things(tr_ctx *ctx, puppet *self, const Act *m,
     return TR_OK;
 }
 
+enum { HEIRS = 10 };
+
+/* Where the dead have run: one of them lives in the cell of the last. */
+static tr_err act_spawn_heirs(tr_ctx *ctx, puppet *self, const Act *m,
+                              void *arg)
+{
+    tr_ref *heirs = arg;
+    puppet first = {.stage = self->stage};
+    for (int i = 0; i < HEIRS; i++) {
+        heirs[i] = tr_spawn(ctx, puppets, .init = &first,
+                            .init_size = sizeof(first));
+    }
+    return tr_reply(ctx, m, .value = 1);
+}
+
 /* MB9: what was on its way reaches neither the dead nor the next. */
 static void test_mb09_pending_runs_do_nothing(void **state)
 {
@@ -165,11 +180,24 @@ static void test_mb09_pending_runs_do_nothing(void **state)
     stage_settle(&it);
     assert_int_equal(tr_state_of(it.sys, it.one), TR_STATE_TERMINATED);
     assert_int_equal(stage_dead(&it, TR_DEAD_DRAINED), 5);
-    for (int i = 0; i < 10; i++) {  // one of them lives in its cell
-        tr_ref next = stage_spawn(&it, .soft_limit = 0);
-        assert_int_equal(tr_ref_err(next), TR_OK);
+    tr_ref heirs[HEIRS];
+    bool reused = false;
+    expect_ok(stage_ask(&it, it.three, act_spawn_heirs, heirs));
+    for (int i = 0; i < HEIRS; i++) {
+        assert_int_equal(tr_ref_err(heirs[i]), TR_OK);
+        reused |= heirs[i].cell == it.one.cell;
     }
+    assert_true(reused);
+    // What still comes for the old owner does nothing to the new one.
+    tr_tell(it.sys, it.one, Note, .value = 3);
+    tr_poison(it.sys, it.one);
+    tr_stop(it.sys, it.one);
+    tr_kill(it.sys, it.one);
     stage_pass(&it, TR_SECONDS(10));
+    assert_int_equal(stage_dead(&it, TR_DEAD_NO_SUCH_ACTOR), 1);
+    for (int i = 0; i < HEIRS; i++) {
+        assert_int_equal(tr_state_of(it.sys, heirs[i]), TR_STATE_RUNNING);
+    }
     tr_stop(it.sys, it.two);
     stage_pass(&it, TR_SECONDS(1));
     expect_notes(&it);

@@ -295,6 +295,44 @@ static void test_DW10_X47_watching_the_dying_tells_when_it_is_over(
     virtually(watch_while_stopping);
 }
 
+/* ---- the last moment ---- */
+
+static tr_ref late;  // to be watched in its final drain; then nobody
+
+/* Called by the worker that drains the mailbox of the dead. */
+static void watch_in_drain(void *user, const tr_log_record *record)
+{
+    stage *s = user;
+    tr_ref ref = late;
+    if (strstr(record->text, "dead letter: Say") != NULL &&
+        !tr_ref_eq(ref, TR_NOBODY)) {
+        late = TR_NOBODY;
+        tr_probe_watch(s->deaths, ref);
+    }
+}
+
+/* The watch finds a lane that is open still, of an actor that is STOPPED. */
+static void watch_in_final_drain(stage *s)
+{
+    s->sys->options.log = watch_in_drain;
+    tr_ref a = PLAY(s, "a", (.deaf = true));
+    tr_tell(s->sys, a, Nap, .span = TR_SECONDS(1));
+    tr_sim_advance(s->sim, TR_MS(500));
+    tr_tell(s->sys, a, Say, .text = "left over");
+    tr_stop(s->sys, a);
+    late = a;
+    heard(s, "a woke");
+    assert_int_equal(ended(s, a), TR_STOPPED);
+    quiet(s);
+}
+
+static void test_DW10_X47_a_watch_in_the_final_drain_is_answered(
+    void **state)
+{
+    (void)state;
+    virtually(watch_in_final_drain);
+}
+
 /* ---- order ---- */
 
 /* The watcher is asleep; mail and a death come; the death is first. */
@@ -726,6 +764,8 @@ int main(void)
             test_DW9_X10_T13_DW29_watching_the_dead_tells_at_once),
         cmocka_unit_test(
             test_DW10_X47_watching_the_dying_tells_when_it_is_over),
+        cmocka_unit_test(
+            test_DW10_X47_a_watch_in_the_final_drain_is_answered),
         cmocka_unit_test(test_DW3_DW5_S2_a_death_goes_before_user_mail),
         cmocka_unit_test(
             test_X46_in_order_after_all_that_the_dead_had_sent),

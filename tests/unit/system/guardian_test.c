@@ -64,6 +64,16 @@ static void paths_and_refs(stage *s)
     assert_int_equal(tr_ref_err(tr_lookup(s->sys, buf)), TR_ENOENT);
     assert_int_equal(tr_ref_err(tr_lookup(s->sys, "/temp/$0")), TR_ENOENT);
     assert_int_equal(tr_ref_err(tr_lookup(s->sys, "/temp/x")), TR_ENOENT);
+    // Only as long as he waits.
+    tr_probe *other;
+    assert_int_equal(tr_probe_new(&other, s->sys), TR_OK);
+    tr_ref waits = tr_probe_ref(other);
+    assert_non_null(strstr(tr_ref_path(s->sys, waits, buf, sizeof(buf)),
+                           "/temp/$"));
+    tr_probe_free(other);
+    assert_int_equal(tr_ref_err(tr_lookup(s->sys, buf)), TR_ENOENT);
+    assert_non_null(strstr(tr_ref_path(s->sys, waits, buf, sizeof(buf)),
+                           "gone$"));
 }
 
 static void test_GD9_GD10_C13_paths_and_refs(void **state)

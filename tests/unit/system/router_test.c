@@ -70,6 +70,14 @@ static void round_robin(stage *s)
     assert_int_equal(got[0], 10);
     assert_int_equal(got[1], 10);
     assert_int_equal(got[2], 10);
+    // In turn: each third message is the same worker's.
+    for (int i = 0; i < 30; i++) {
+        tr_tell(s->sys, r, Job, .key = "k", .number = i);
+    }
+    for (int i = 0; i < 30; i++) {
+        const Note *n = tr_expect(s->probe, patience(s), Note);
+        assert_int_equal(n->text[0] - '0', n->number % 3);
+    }
     // The asker is the worker's asker, the sender its sender.
     assert_int_equal(gotten(s, r).number, 77);
     tr_tell(s->probe, r, Job, .number = 1);
