@@ -278,8 +278,11 @@ static tri_step finish(tr_ctx *ctx)
 
     tri_deadline_disarm(sys, cell);
     tri_life_set(worker, cell, TR_STATE_STOPPED);
-    if (tri_ext_of(cell) != NULL) {
+    bool extended = tri_ext_of(cell) != NULL;
+    if (extended || (cell->props != NULL && cell->props->joinable)) {
         tri_joins_prepare(worker, cell, reason);
+    }
+    if (extended) {
         tri_life_release(ctx, reason == TR_KILLED ? TR_EKILLED : TR_ESTOPPED);
         tri_unwatch_all(worker, cell);
     }

@@ -167,6 +167,30 @@ static void ended_between(stage *s)
     tr_drop(Letter, &end);
 }
 
+/* It was never watched, never allocated: it has a state all the same. */
+static void ended_without_more(stage *s)
+{
+    tr_result result;
+    tr_ref a = tr_spawn(s->sys, letter, .joinable = true,
+                        TR_INIT(letter, .number = 5));
+    tr_sim_advance(s->sim, 0);
+    tr_stop(s->sys, a);
+    tr_sim_advance(s->sim, TR_SECONDS(1));
+    assert_int_equal(tr_state_of(s->sys, a), TR_STATE_TERMINATED);
+    Letter end = {.number = 1};
+    assert_int_equal(tr_join(s->sys, a, 0, &result, &end), TR_OK);
+    assert_int_equal(result.reason, TR_STOPPED);
+    assert_int_equal(end.number, 5);
+    tr_drop(Letter, &end);
+    assert_int_equal(tr_join(s->sys, a, 0, &result, &end), TR_ENOENT);
+}
+
+static void test_K21_X51_the_simplest_actor_is_joined_late(void **state)
+{
+    (void)state;
+    virtually(ended_without_more);
+}
+
 static void test_K21_X51_no_state_between_two_incarnations(void **state)
 {
     (void)state;
@@ -176,6 +200,7 @@ static void test_K21_X51_no_state_between_two_incarnations(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_K21_X51_the_simplest_actor_is_joined_late),
         cmocka_unit_test(test_K21_X51_no_state_between_two_incarnations),
         cmocka_unit_test(test_X51_K21_a_plain_state_is_joined_with_its_heap),
     };
