@@ -79,7 +79,9 @@ if(TROUPE_COVERAGE)
     # Atomic: workers count at the same time.
     target_compile_options(troupe_flags INTERFACE --coverage
         -fprofile-update=atomic)
-    target_link_options(troupe_flags INTERFACE --coverage)
+    # Undefined: taken from its archive for tests/support/dying.h.
+    target_link_options(troupe_flags INTERFACE --coverage
+        LINKER:--undefined=__gcov_dump)
 endif()
 
 if(TROUPE_FUZZ)

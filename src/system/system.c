@@ -21,6 +21,8 @@ enum {
     GUARDIANS = 5,  // /, /user, /system, /deadLetters, /temp
 };
 
+#define JOIN_AGAIN TR_MS(10)  // after one for which there was no memory
+
 static const tr_actor_def guardian = {
     .size = sizeof(tr_actor_def), .name = "guardian", .state_size = 0};
 
@@ -130,9 +132,10 @@ static tr_err start_groups(tr_system *sys)
                                          "tr-monitor", tri_monitor_main, sys);
 }
 
-static tri_cell *spawn_guardian(tr_system *sys, tri_cell *parent,
-                                const char *name,
-                                const tr_supervision *policy, uint64_t *id)
+/* *out is the cell as soon as there is one, whatever is missing then. */
+static tr_err spawn_guardian(tr_system *sys, tri_cell *parent,
+                             const char *name, const tr_supervision *policy,
+                             tri_cell **out, uint64_t *id)
 {
     tr_spawn_options options = {.size = sizeof(options), .name = name,
                                 .supervision = policy,
@@ -140,14 +143,12 @@ static tri_cell *spawn_guardian(tr_system *sys, tri_cell *parent,
     tri_actor_from who = tri_enter((tr_from){.sys = sys});
     tr_ref ref = tri_spawn_under(&who, parent, &guardian, &options,
                                  TRI_CELL_SYSTEM);
-    tri_cell *cell = tri_ref_cell(ref);
-    // With its family from the start: that can be closed without memory.
-    if (cell != NULL && tri_ext_need(who.worker, cell) == NULL) {
-        cell = NULL;
-    }
-    tri_leave(&who);
+    *out = tri_ref_cell(ref);
     *id = ref.id;
-    return cell;
+    // With its family from the start: that can be closed without memory.
+    bool whole = *out != NULL && tri_ext_need(who.worker, *out) != NULL;
+    tri_leave(&who);
+    return whole ? TR_OK : TR_ENOMEM;
 }
 
 /*
@@ -156,26 +157,39 @@ static tri_cell *spawn_guardian(tr_system *sys, tri_cell *parent,
  */
 static tr_err spawn_guardians(tr_system *sys)
 {
-    sys->root = spawn_guardian(sys, NULL, NULL, NULL, &sys->root_id);
-    if (sys->root != NULL) {
-        sys->user =
-            spawn_guardian(sys, sys->root, "user",
-                           sys->options.user_supervision, &sys->user_id);
-        sys->system = spawn_guardian(sys, sys->root, "system", NULL,
-                                     &sys->system_id);
-    }
-    if (sys->root == NULL || sys->user == NULL || sys->system == NULL) {
-        return TR_ENOMEM;
-    }
+    TR_TRY(spawn_guardian(sys, NULL, NULL, NULL, &sys->root, &sys->root_id));
+    TR_TRY(spawn_guardian(sys, sys->root, "user",
+                          sys->options.user_supervision, &sys->user,
+                          &sys->user_id));
+    TR_TRY(spawn_guardian(sys, sys->root, "system", NULL, &sys->system,
+                          &sys->system_id));
     // Places in the tree; askers are shown below /temp, but live nowhere.
     uint64_t id;
-    tri_layers *layers = tri_layers_of(sys);
-    layers->dead_letters =
-        spawn_guardian(sys, sys->root, "deadLetters", NULL, &id);
-    return layers->dead_letters != NULL &&
-                   spawn_guardian(sys, sys->root, "temp", NULL, &id) != NULL
-               ? TR_OK
-               : TR_ENOMEM;
+    tri_cell *temp;
+    TR_TRY(spawn_guardian(sys, sys->root, "deadLetters", NULL,
+                          &tri_layers_of(sys)->dead_letters, &id));
+    return spawn_guardian(sys, sys->root, "temp", NULL, &temp, &id);
+}
+
+static void bury(tr_system *sys, tri_cell *cell)
+{
+    tri_ext_free(sys->outside, cell);
+    free((void *)(uintptr_t)cell->name);
+    tri_props_drop(cell->props);
+}
+
+/* Of a system that could not be opened, when no thread runs any more. */
+static void bury_guardians(tr_system *sys)
+{
+    tri_ext *family = sys->root != NULL ? tri_ext_of(sys->root) : NULL;
+    for (tri_cell *child = family != NULL ? family->first_child : NULL, *next;
+         child != NULL; child = next) {
+        next = child->sibling_next;
+        bury(sys, child);
+    }
+    if (sys->root != NULL) {
+        bury(sys, sys->root);
+    }
 }
 
 static void run_closers(tri_at_closed *closer)
@@ -280,7 +294,9 @@ tr_err (tr_system_open)(tr_system **out, const tr_system_options *options)
         err = spawn_guardians(sys);
     }
     if (err != TR_OK) {
+        tri_io_close(sys);
         tri_workers_stop(sys);
+        bury_guardians(sys);
         tri_system_free(sys);
         return err;
     }
@@ -385,10 +401,17 @@ static bool end_guardian(tr_system *sys, tr_ref ref, uint32_t signal,
 {
     tri_world *world = sys->world;
     signal_cell(sys, tri_ref_cell(ref), ref.id, signal);
-    tr_nanos now = world->ops->mono(world);
-    tr_err err = tr_join(sys, ref, deadline > now ? deadline - now : 1, NULL,
-                         NULL);
-    return err != TR_ETIMEDOUT;
+    for (;;) {
+        tr_nanos now = world->ops->mono(world);
+        tr_nanos left = deadline > now ? deadline - now : 1;
+        tr_err err = tr_join(sys, ref, left, NULL, NULL);
+        if (err != TR_ENOMEM || left <= JOIN_AGAIN) {
+            return err != TR_ETIMEDOUT && err != TR_ENOMEM;
+        }
+        // Others are ending and give memory back.
+        _Atomic(uint32_t) nobody = 0;
+        tri_drive_or_park(sys, &nobody, 0, JOIN_AGAIN);
+    }
 }
 
 /* The virtual actors end when nobody can call them any more. */

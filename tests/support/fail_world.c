@@ -36,6 +36,9 @@ static fail_world *fail_of(tri_world *world)
 static bool fails(fail_world *it, bool is_sync)
 {
     // Relaxed, here and below: the counters publish no other memory.
+    if (atomic_load_explicit(&it->kind, memory_order_relaxed) == FAIL_CALL) {
+        return false;
+    }
     uint64_t chosen = atomic_load_explicit(&it->chosen, memory_order_relaxed);
     uint64_t n =
         atomic_fetch_add_explicit(&it->count, 1, memory_order_relaxed) + 1;
@@ -51,6 +54,17 @@ static bool fails(fail_world *it, bool is_sync)
     default:
         return true;
     }
+}
+
+/* The same for threads and pollers. */
+static bool call_fails(fail_world *it)
+{
+    if (atomic_load_explicit(&it->kind, memory_order_relaxed) != FAIL_CALL) {
+        return false;
+    }
+    return atomic_fetch_add_explicit(&it->count, 1, memory_order_relaxed) +
+               1 ==
+           atomic_load_explicit(&it->chosen, memory_order_relaxed);
 }
 
 /* ---- what is only forwarded ---- */
@@ -87,9 +101,12 @@ static tr_err fail_thread_start(tri_world *world, tri_thread **out,
                                 const char *name, void (*fn)(void *arg),
                                 void *arg)
 {
-    tri_world *inner = fail_of(world)->inner;
+    fail_world *it = fail_of(world);
 
-    return inner->ops->thread_start(inner, out, name, fn, arg);
+    *out = NULL;
+    return call_fails(it) ? TR_ENOMEM
+                          : it->inner->ops->thread_start(it->inner, out, name,
+                                                         fn, arg);
 }
 
 static void fail_thread_join(tri_world *world, tri_thread *thread)
@@ -144,9 +161,11 @@ static void fail_detach(tri_world *world, tri_driven *driven)
 
 static tr_err fail_poller_new(tri_world *world, tri_poller **out)
 {
-    tri_world *inner = fail_of(world)->inner;
+    fail_world *it = fail_of(world);
 
-    return inner->ops->poller_new(inner, out);
+    *out = NULL;
+    return call_fails(it) ? TR_ENOMEM
+                          : it->inner->ops->poller_new(it->inner, out);
 }
 
 /* ---- files ---- */

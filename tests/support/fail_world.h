@@ -6,6 +6,9 @@
  * that fails has written the first half of its bytes: that is what a disk does.
  * A sync only counts: nothing here loses power, and real ones take minutes.
  *
+ * Threads and pollers that cannot be had are counted apart: FAIL_CALL, with
+ * TR_ENOMEM.
+ *
  *     for (n = 1;; n++) {
  *         fail_world_arm(fail, n, FAIL_ONCE);
  *         scenario(fail_world_of(fail));
@@ -28,6 +31,7 @@ typedef enum fail_kind {
     FAIL_ONCE,  // the n-th alone
     FAIL_ON,    // the n-th and all that follow: the disk is gone
     FAIL_SYNC,  // the n-th or a later one, if it is a sync
+    FAIL_CALL,  // the n-th start of a thread, or poller made
 } fail_kind;
 
 /* Borrows `inner` until it is freed. Never NULL. */
@@ -45,7 +49,7 @@ void fail_world_arm(fail_world *it, uint64_t n, fail_kind kind);
 /* Whether an operation failed since fail_world_arm. */
 bool fail_world_has_failed(fail_world *it);
 
-/* File operations since fail_world_arm. */
+/* File operations since fail_world_arm; with FAIL_CALL the other calls. */
 uint64_t fail_world_count(fail_world *it);
 
 #endif

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "core/runtime.h"
+#include "support/dying.h"
 
 /* ---- rule 23 ---- */
 
@@ -358,7 +359,7 @@ static void test_rule_30_a_borrowed_text_in_the_state_is_found(void **state)
     if (child == 0) {
         stage it;
         (void)freopen("/dev/null", "w", stderr);
-        signal(SIGABRT, SIG_DFL);
+        dying_child();
         stage_open(&it);
         tr_ref ref = tr_spawn(it.sys, remembering);
         tr_tell(it.sys, ref, Acted, .value = 1, .text = "borrowed");

@@ -18,6 +18,8 @@
 
 #include <troupe/troupe.h>
 
+#include "support/dying.h"
+
 TR_MESSAGE(Number, (int64_t, n));
 TR_REQUEST(Ask, Number);
 TR_REQUEST(AskSelf, Number);
@@ -313,6 +315,7 @@ static int said(void (*act)(void), char *text, size_t size)
     pid_t child = fork();
     if (child == 0) {
         dup2(ends[1], STDERR_FILENO);
+        dying_child();
         act();
         _exit(0);
     }
