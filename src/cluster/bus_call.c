@@ -197,9 +197,40 @@ static void respond(tri_bus *bus, const tri_envelope *e, uint32_t node)
     }
 }
 
+/*
+ * The answer to a request that was passed on until it came back to the node
+ * of its asker; nothing is sent for that. err or reply.
+ */
+static void complete_here(tri_bus *bus, uint64_t correlation, tri_virtual *v,
+                          tr_err err, const char *text, const tr_msg *reply)
+{
+    tri_call *call = tri_map_remove(&bus->calls, correlation);
+    if (call == NULL) {
+        bus->counts.unknown++;  // BU3: its time was over
+        return;
+    }
+    tri_wheel_cancel(&bus->wheel, &call->timer);
+    const tr_type *type = call->msg->node.type->reply;
+    if (err == TR_OK && (type == NULL || reply->node.type == NULL ||
+                         type->schema != reply->node.type->schema)) {
+        err = TR_ESCHEMA;
+    }
+    if (err == TR_OK) {
+        tri_answer_value(tri_bus_worker(bus), call->msg,
+                         tri_bus_ref(bus, v), reply->payload);
+    } else {
+        tri_answer_error(tri_bus_worker(bus), call->msg, err, text);
+    }
+    free(call);
+}
+
 void tri_call_refuse(tri_bus *bus, const tri_envelope *head, tri_virtual *v,
                      const char *type, tr_err err, const char *text)
 {
+    if (head->direction == TRI_REQUEST && head->sender_node == bus->here) {
+        complete_here(bus, head->correlation, v, err, text, NULL);
+        return;
+    }
     if (head->direction == TRI_REQUEST) {
         tri_envelope answer = tri_envelope_answer(head);
         answer.err = (uint32_t)err;
@@ -458,7 +489,10 @@ bool tri_bus_reply(tri_worker *worker, tri_cell *cell, tr_msg *reply)
             e.payload = (tr_bytes){bytes, size};
         }
     }
-    if (peer != NULL) {
+    if (heard->node == bus->here) {
+        complete_here(bus, heard->correlation, heard->v, (tr_err)e.err,
+                      (const char *)e.payload.at, reply);
+    } else if (peer != NULL) {
         respond(bus, &e, heard->node);
     }
     free(bytes);

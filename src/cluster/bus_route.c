@@ -908,6 +908,7 @@ static void end_flush(tri_bus *bus, tri_route *r)
         r->state = TRI_ROUTE_NONE;
         set_away(bus, r, false);
     }
+    tri_watch_place(bus, r, true);  // for those who watch since then
     tri_route_go(bus, r);
 }
 

@@ -1,0 +1,317 @@
+/*
+ * takeover_sim.c - shards change their owner and nodes die; nobody notices.
+ *
+ * Three nodes over a network that is slow but loses nothing. A membership,
+ * played by the workload, gives shards to other nodes, node by node and each
+ * a little later; it kills nodes, says that they are dead, gives their shards
+ * away, and lets them come back in another life. Meanwhile actors are asked
+ * and watched from a node that stays.
+ *   - of each name at most one activation is alive at any time;
+ *   - a question is answered, unless a node died with it or it was passed on
+ *     more often than is allowed;
+ *   - every watch is told of an end: that of the activation, or of its node.
+ *
+ * Covers DI6, DW10 and X8.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "few.h"
+#include "sim/sim.h"
+#include "support/mesh.h"
+
+enum { NODES = 3, KEYS = 4, ROUNDS = 120, HOME = 0 };
+
+#define IDLE TR_SECONDS(2)
+
+static const char *const keys[KEYS] = {"a", "b", "c", "d"};
+
+typedef struct view {
+    uint32_t shard, owner;
+    uint64_t epoch;
+} view;
+
+typedef struct board {
+    mesh mesh;
+    view views[KEYS];
+    uint32_t active[KEYS][NODES];
+    uint32_t open[KEYS];  // watches of the actor at home
+    uint32_t kills;
+    uint64_t asked, answered, told;
+    tr_ref guard;
+    const char *broken;
+} board;
+
+static board the_board;  // one world at a time
+
+TR_MESSAGE(Answer, (uint32_t, node));
+TR_REQUEST(Who, Answer);
+TR_MESSAGE(Guard, (uint32_t, key));
+
+static void broken(const char *what)
+{
+    if (the_board.broken == NULL) {
+        the_board.broken = what;
+    }
+}
+
+static uint32_t node_of(tr_ctx *ctx)
+{
+    uint32_t node = 0;
+
+    while (node < NODES && the_board.mesh.systems[node] != ctx->sys) {
+        node++;
+    }
+    return node;
+}
+
+/* ---- targets ---- */
+
+typedef struct Target {
+    uint32_t key, node;
+} Target;
+
+static tr_err target_start(tr_ctx *ctx, Target *self)
+{
+    board *b = &the_board;
+    uint32_t alive = 0;
+
+    self->key = (uint32_t)(tr_key(ctx)[0] - 'a');
+    self->node = node_of(ctx);
+    if (self->node == NODES) {
+        return TR_OK;  // its node is just being killed
+    }
+    b->active[self->key][self->node]++;
+    for (uint32_t n = 0; n < NODES; n++) {
+        alive += b->active[self->key][n];
+    }
+    if (alive > 1) {
+        broken("two activations of one name");
+    }
+    return TR_BUGGIFY(ctx, 0.2) ? tr_sleep(ctx, TR_MS(50)) : TR_OK;
+}
+
+static tr_err target_stop(tr_ctx *ctx, Target *self, tr_reason reason)
+{
+    (void)reason;
+    if (TR_BUGGIFY(ctx, 0.2)) {
+        tr_err ignored = tr_sleep(ctx, TR_MS(50));
+        (void)ignored;
+    }
+    if (self->node < NODES) {
+        the_board.active[self->key][self->node]--;
+    }
+    return TR_OK;
+}
+
+static tr_err on_who(tr_ctx *ctx, Target *self, const Who *m)
+{
+    return tr_reply(ctx, m, .node = self->node);
+}
+
+TR_ACTOR(target, Target, TR_HOOK(pre_start, target_start),
+         TR_HOOK(post_stop, target_stop), TR_ON(Who, on_who));
+
+/* ---- the one who asks and watches ---- */
+
+static tr_err on_guard(tr_ctx *ctx, void *self, const Guard *m)
+{
+    board *b = &the_board;
+    tr_ref ref = tr_virtual(ctx, "target", keys[m->key]);
+    uint32_t kills = b->kills;
+
+    (void)self;
+    b->asked++;
+    tr_err err = tr_ask(ctx, ref, NULL, TR_SECONDS(20), Who);
+    b->answered += err == TR_OK;
+    // TR_ELIMIT: passed on too often (MS7).
+    if (err != TR_OK && err != TR_ELIMIT && kills == 0 && b->kills == 0) {
+        broken("a question was not answered although nobody died");
+    }
+    b->open[m->key] = 1;  // watching twice is watching once
+    tr_watch(ctx, ref);
+    return TR_OK;
+}
+
+static tr_err on_terminated(tr_ctx *ctx, void *self, const tr_terminated *m)
+{
+    board *b = &the_board;
+
+    (void)self;
+    for (uint32_t i = 0; i < KEYS; i++) {
+        if (tr_ref_eq(m->actor, tr_virtual(ctx, "target", keys[i]))) {
+            if (b->open[i] == 0) {
+                broken("told twice, or unasked");
+            }
+            b->open[i] = 0;
+            b->told++;
+        }
+    }
+    return TR_OK;
+}
+
+TR_ACTOR(guard, void, TR_ON(Guard, on_guard),
+         TR_ON(tr_terminated, on_terminated));
+
+/* ---- the membership ---- */
+
+static void tell_views(board *b, tr_system *sys)
+{
+    for (uint32_t i = 0; i < KEYS; i++) {
+        tri_bus_shard(sys, b->views[i].shard, b->views[i].owner,
+                      b->views[i].epoch);
+    }
+}
+
+static void give_away(tr_sim *sim, board *b, uint32_t i, uint32_t owner)
+{
+    uint32_t first = (uint32_t)tr_sim_random(sim, NODES);
+
+    b->views[i].owner = owner;
+    b->views[i].epoch++;
+    for (uint32_t n = 0; n < NODES; n++) {
+        tr_system *sys = b->mesh.systems[(first + n) % NODES];
+        if (sys != NULL) {
+            tri_bus_shard(sys, b->views[i].shard, owner, b->views[i].epoch);
+        }
+        tr_sim_advance(sim, (tr_nanos)tr_sim_random(sim, TR_MS(5)) + 1);
+    }
+}
+
+static void kill_one(tr_sim *sim, board *b, uint32_t node)
+{
+    if (b->mesh.systems[node] == NULL) {
+        return;
+    }
+    b->kills++;
+    mesh_leave(&b->mesh, node);
+    tri_sim_net_forget(b->mesh.net, node);
+    tr_sim_kill(sim, node, TR_SECONDS(1) +
+                               (tr_nanos)tr_sim_random(sim, TR_SECONDS(2)));
+    while (tr_sim_node(sim, node) != NULL) {
+        tr_sim_advance(sim, 1);
+    }
+    for (uint32_t i = 0; i < KEYS; i++) {
+        b->active[i][node] = 0;
+    }
+    for (uint32_t n = 0; n < NODES; n++) {
+        if (b->mesh.systems[n] != NULL) {
+            tri_bus_dead(b->mesh.systems[n], node);
+        }
+    }
+    for (uint32_t i = 0; i < KEYS; i++) {
+        if (b->views[i].owner == node) {
+            give_away(sim, b, i, HOME);
+        }
+    }
+}
+
+static void look_up_shards(board *b)
+{
+    char text[64];
+
+    for (uint32_t i = 0; i < KEYS; i++) {
+        int size = snprintf(text, sizeof(text), "local::target/%s", keys[i]);
+        b->views[i].shard = tri_shard_of(text, (size_t)size);
+        b->views[i].owner = b->views[i].shard % NODES;
+        b->views[i].epoch = 1;
+    }
+}
+
+/* ---- the run ---- */
+
+static tr_err node(tr_system *sys, uint32_t index, void *user)
+{
+    board *b = user;
+
+    TR_TRY(mesh_join(&b->mesh, index, sys));
+    tell_views(b, sys);
+    if (index == HOME) {
+        b->guard = tr_spawn(sys, guard);
+    }
+    return tr_host(sys, target, .idle = IDLE);
+}
+
+static void begin(tr_sim *sim, void *user)
+{
+    board *b = user;
+
+    memset(b, 0, sizeof(*b));  // the net is gone since all_told
+    mesh_init(&b->mesh, sim, NODES, true);
+    look_up_shards(b);
+}
+
+static tr_err workload(tr_sim *sim, void *user)
+{
+    board *b = user;
+    bool deadly = tr_sim_random(sim, 2) == 0;
+
+    tr_sim_advance(sim, TR_SECONDS(1));
+    for (int round = 0; round < ROUNDS && b->broken == NULL; round++) {
+        uint32_t key = (uint32_t)tr_sim_random(sim, KEYS);
+        uint32_t n = (uint32_t)tr_sim_random(sim, NODES);
+        uint64_t what = tr_sim_random(sim, 20);
+        tr_system *sys = b->mesh.systems[n];
+        if (what < 10) {
+            tr_tell(b->mesh.systems[HOME], b->guard, Guard, .key = key);
+        } else if (what < 14) {
+            if (sys != NULL) {
+                give_away(sim, b, key, n);
+            }
+        } else if (what < 16) {
+            if (sys != NULL) {
+                tr_stop(sys, tr_virtual(sys, "target", keys[key]));
+            }
+        } else if (what == 16 && deadly && n != HOME) {
+            kill_one(sim, b, n);
+        }
+        tr_sim_advance(sim, (tr_nanos)tr_sim_random(sim, TR_MS(400)) + 1);
+    }
+    return TR_OK;
+}
+
+static tr_err holds(tr_sim *sim, void *user)
+{
+    board *b = user;
+
+    if (b->broken == NULL) {
+        return TR_OK;
+    }
+    memset(b->mesh.systems, 0, sizeof(b->mesh.systems));  // they end now
+    return tr_sim_fail(sim, "%s", b->broken);
+}
+
+static tr_err all_told(tr_sim *sim, void *user)
+{
+    board *b = user;
+    tr_err err = holds(sim, user);
+
+    for (uint32_t i = 0; i < KEYS && err == TR_OK; i++) {
+        for (uint32_t n = 0; n < NODES && err == TR_OK; n++) {
+            if (b->active[i][n] != 0) {
+                err = tr_sim_fail(sim, "%s is still active", keys[i]);
+            }
+        }
+        if (err == TR_OK && b->open[i] != 0) {
+            err = tr_sim_fail(sim, "who watches %s was not told", keys[i]);
+        }
+    }
+    if (err == TR_OK && b->answered < b->asked / 2) {
+        err = tr_sim_fail(sim, "only %" PRIu64 " of %" PRIu64 " answered",
+                          b->answered, b->asked);
+    }
+    mesh_fini(&b->mesh);  // before its world
+    memset(b->mesh.systems, 0, sizeof(b->mesh.systems));
+    return err;
+}
+
+int main(int argc, char **argv)
+{
+    return few_seeds(
+        argc, argv, "20",
+        TR_OPTIONS(tr_sim_options, .seed = 1, .nodes = NODES, .begin = begin,
+                   .node = node, .workload = workload, .invariant = holds,
+                   .at_end = all_told, .user = &the_board,
+                   .faults = TR_OPTIONS(tr_faults, .early_wake = 0.01)));
+}
