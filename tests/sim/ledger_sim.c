@@ -1,10 +1,12 @@
 /*
  * ledger_sim.c - what actors keep in a store, told by the actors themselves.
  *
- * Two kinds of virtual actors on disks that fail but do not lie, on nodes that
- * are killed: a ledger whose state is made of events, with snapshots, and an
- * account that saves its state. Both go on after an error instead of failing.
- * Each state carries a chain over all that has led to it.
+ * Two kinds of virtual actors, on nodes that are killed: a ledger whose state
+ * is made of events, with snapshots, and an account that saves its state. One
+ * node has a disk, which fails but does not lie; the store of the other one is
+ * elsewhere, survives it, and sometimes does what it is asked and does not
+ * say so. The actors go on after an error instead of failing. Each state
+ * carries a chain over all that has led to it.
  *   - *self is what it was if storing has failed;
  *   - the state of a sequence number, or of a version, is always the one that
  *     was acknowledged under it, after any number of reloads;
@@ -21,7 +23,7 @@
 
 #include "few.h"
 
-enum { NODES = 2, KEYS = 2, ADDS = 160, LENGTH = ADDS + 1 };
+enum { NODES = 2, KEYS = 2, ADDS = 160, LENGTH = ADDS + 1, ELSEWHERE = 1 };
 
 static const char *const keys[KEYS] = {"a", "b"};
 
@@ -35,7 +37,7 @@ typedef struct board {
     known ledgers[NODES][KEYS], accounts[NODES][KEYS];
     uint64_t acks, errors, unknown, next;
     char broken[160];
-    bool over;
+    tr_storage *memory, *elsewhere;  // the second is in front of the first
 } board;
 
 static board the_board;  // one world at a time
@@ -86,16 +88,16 @@ static void acknowledge(known *k, uint64_t count, uint64_t chain)
 }
 
 /* It was not stored, as far as anybody knows: nothing may have changed. */
-static void refused(const char *kind, tr_err err, uint64_t before,
-                    uint64_t after)
+static void refused(const char *kind, tr_err err, uint64_t count,
+                    uint64_t before, uint64_t after)
 {
     the_board.errors++;
     the_board.unknown += err == TR_EUNKNOWN;
     if (before != after) {
-        broken(kind, after, "the state has changed without being stored");
+        broken(kind, count, "the state has changed without being stored");
     }
     if (err == TR_EFENCED || err == TR_ENOENT) {
-        broken(kind, before, "fenced, although nobody else writes");
+        broken(kind, count, "fenced, although nobody else writes");
     }
 }
 
@@ -140,7 +142,7 @@ static tr_err on_ledger_add(tr_ctx *ctx, Ledger *self, const Add *m)
                           TR_EVENT(Marked, .number = m->number))
             : tr_emit(ctx, self, Added, .number = m->number);
     if (err != TR_OK) {
-        refused("ledger", err, before, self->chain);
+        refused("ledger", err, self->count, before, self->chain);
         return tr_refuse(ctx, m, TR_EUSER, "not stored: %s", tr_errname(err));
     }
     acknowledge(k, self->count, self->chain);
@@ -170,7 +172,7 @@ static tr_err on_account_add(tr_ctx *ctx, Account *self, const Add *m)
     check("account", k, self->count, self->chain);
     tr_err err = tr_persist(ctx, self, &next);
     if (err != TR_OK) {
-        refused("account", err, before, self->chain);
+        refused("account", err, self->count, before, self->chain);
         return tr_refuse(ctx, m, TR_EUSER, "not stored: %s", tr_errname(err));
     }
     acknowledge(k, self->count, self->chain);
@@ -186,12 +188,22 @@ static tr_err node(tr_system *sys, uint32_t index, void *user)
 {
     tr_storage *store;
 
-    (void)index, (void)user;
-    TR_TRY(tr_storage_sqlite_with(&store, "ledger.db",
-                                  TR_OPTIONS(tr_storage_options,
-                                             .system = sys)));
+    (void)user;
+    if (index == ELSEWHERE) {
+        store = the_board.elsewhere;
+    } else {
+        TR_TRY(tr_storage_sqlite_with(
+            &store, "ledger.db",
+            TR_OPTIONS(tr_storage_options, .system = sys)));
+    }
     TR_TRY(tr_host(sys, ledger, .storage = store, .idle = TR_SECONDS(1)));
     return tr_host(sys, account, .storage = store, .idle = TR_SECONDS(1));
+}
+
+static void close_elsewhere(board *b)
+{
+    tr_storage_close(b->elsewhere);
+    tr_storage_close(b->memory);
 }
 
 static void begin(tr_sim *sim, void *user)
@@ -199,7 +211,10 @@ static void begin(tr_sim *sim, void *user)
     board *b = user;
 
     (void)sim;
+    close_elsewhere(b);  // of the last run
     memset(b, 0, sizeof(*b));
+    TR_MUST(tr_storage_memory(&b->memory));
+    TR_MUST(tr_storage_capture(&b->elsewhere, b->memory));
 }
 
 static tr_err workload(tr_sim *sim, void *user)
@@ -211,6 +226,11 @@ static tr_err workload(tr_sim *sim, void *user)
         tr_system *sys = tr_sim_node(sim, n);
         const char *kind = tr_sim_random(sim, 2) == 0 ? "ledger" : "account";
         uint64_t key = tr_sim_random(sim, KEYS);
+        if (tr_sim_random(sim, 8) == 0) {
+            tr_storage_fail_nth(b->elsewhere, 1 + tr_sim_random(sim, 3),
+                                tr_sim_random(sim, 4) == 0 ? TR_ESTORAGE
+                                                           : TR_EUNKNOWN);
+        }
         if (sys != NULL) {
             // What becomes of it is the actor's to say.
             tr_err err = tr_ask(sys, tr_virtual(sys, kind, keys[key]), NULL,
@@ -226,6 +246,7 @@ static tr_err workload(tr_sim *sim, void *user)
         }
         tr_sim_advance(sim, (tr_nanos)tr_sim_random(sim, TR_MS(100)) + 1);
     }
+    tr_storage_fail_nth(b->elsewhere, 0, TR_OK);
     return TR_OK;
 }
 
@@ -255,7 +276,7 @@ static tr_err all_look(tr_sim *sim, void *user)
 
 int main(int argc, char **argv)
 {
-    return few_seeds(
+    int status = few_seeds(
         argc, argv, "20",
         TR_OPTIONS(tr_sim_options, .seed = 1, .nodes = NODES, .begin = begin,
                    .node = node, .workload = workload, .invariant = holds,
@@ -265,4 +286,7 @@ int main(int argc, char **argv)
                        .disk_error = 0.002, .disk_full = 0.001,
                        .disk_slow = 0.01, .torn_write = 0.001,
                        .delay_max = TR_MS(200))));
+
+    close_elsewhere(&the_board);
+    return status;
 }
