@@ -151,18 +151,18 @@ TR_END_DECLS
 #define TR_DECL(T, i, f) TR_CAT(TR_DECL_, TR_ARITY f) f
 #define TR_DECL_2(type, n) type n;
 #define TR_DECL_3(word, E, n) TR_DECL_##word(E, n)
-#define TR_DECL_4(word, E, n, c) TR_DECL4_##word(E, n, c)
+#define TR_DECL_4(word, E, n, c) TR_DECL_4_##word(E, n, c)
 #define TR_DECL_nested(E, n) E n;
 #define TR_DECL_list(E, n) struct { const E *at; size_t count; } n;
 #define TR_DECL_array(E, n) struct { const E *at; size_t count; } n;
-#define TR_DECL4_fixed(E, n, c) E n[c];
+#define TR_DECL_4_fixed(E, n, c) E n[c];
 /* Absent unless .has; the value comes first, so that it needs no offset. */
 #define TR_DECL_optional(E, n)                                                 \
     struct { E value; bool has; } n;                                           \
     _Static_assert(TR_KIND_OF(*(E *)0) <= TR_KIND_FLOAT ||                     \
                    TR_KIND_OF(*(E *)0) == TR_KIND_BYTES, "optional " #n ": "   \
                    "text, blobs and refs can be none as they are");
-#define TR_DECL4_optional(nested, E, n)                                        \
+#define TR_DECL_4_optional(nested, E, n)                                        \
     TR_OPTIONAL_##nested struct { E value; bool has; } n;
 /* Only (optional, nested, Message, name) has four parts. */
 #define TR_OPTIONAL_nested
@@ -172,7 +172,7 @@ TR_END_DECLS
 #define TR_INFO_2(T, type, n)                                                  \
     {#n, NULL, TR_AT_(T, n), TR_KIND_OF(((T *)0)->n), 0},
 #define TR_INFO_3(T, word, E, n) TR_INFO_##word(T, E, n)
-#define TR_INFO_4(T, word, E, n, c) TR_INFO4_##word(T, E, n, c)
+#define TR_INFO_4(T, word, E, n, c) TR_INFO_4_##word(T, E, n, c)
 #define TR_INFO_nested(T, E, n)                                                \
     {#n, &E##_tr_type, TR_AT_(T, n), TR_KIND_NESTED, 0},
 #define TR_INFO_list(T, E, n)                                                  \
@@ -180,11 +180,11 @@ TR_END_DECLS
 #define TR_ELEMENT_(E) (uint16_t)(TR_KIND_OF(*(E *)0) | sizeof(E) << 8)
 #define TR_INFO_array(T, E, n)                                                 \
     {#n, NULL, TR_AT_(T, n), TR_KIND_ARRAY, TR_ELEMENT_(E)},
-#define TR_INFO4_fixed(T, E, n, c)                                             \
+#define TR_INFO_4_fixed(T, E, n, c)                                             \
     {#n, NULL, TR_AT_(T, n), TR_KIND_FIXED, TR_ELEMENT_(E)},
 #define TR_INFO_optional(T, E, n)                                              \
     {#n, NULL, TR_AT_(T, n), TR_KIND_OPTIONAL, TR_ELEMENT_(E)},
-#define TR_INFO4_optional(T, nested, E, n)                                     \
+#define TR_INFO_4_optional(T, nested, E, n)                                     \
     {#n, &E##_tr_type, TR_AT_(T, n), TR_KIND_OPTIONAL, 0},
 
 /* + this field's share of the schema hash; i makes the order count. */
@@ -206,9 +206,9 @@ TR_END_DECLS
 #define TR_VAR_list(E) 1
 #define TR_VAR_array(E) 1
 #define TR_VAR_optional(E) (TR_KIND_OF(*(E *)0) >= TR_KIND_TEXT)
-#define TR_VAR_4(T, word, E, n, c) TR_VAR4_##word(E)
-#define TR_VAR4_fixed(E) (TR_KIND_OF(*(E *)0) >= TR_KIND_TEXT)
-#define TR_VAR4_optional(nested) 1
+#define TR_VAR_4(T, word, E, n, c) TR_VAR_4_##word(E)
+#define TR_VAR_4_fixed(E) (TR_KIND_OF(*(E *)0) >= TR_KIND_TEXT)
+#define TR_VAR_4_optional(nested) 1
 
 #define TR_TYPE_(T, reply_type, ...)                                           \
     _Static_assert(sizeof(#T) <= 33, "message names: at most 32 characters");  \
