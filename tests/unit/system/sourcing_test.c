@@ -1,6 +1,7 @@
 /*
  * sourcing_test.c - states made of events: emitting, replay, snapshots,
- * reading them, and what happens when the store or memory fails.
+ * reading them, and what happens when the store or memory fails; in memory,
+ * in a file and in a database.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,8 +14,8 @@
 
 #include <troupe/troupe.h>
 
-#include "../storage/store_calls.h"
 #include "core/runtime.h"
+#include "unit/storage/each_store.h"
 
 enum { EVERY = 4, PAGES_OF_EVENTS = 2500, SCENARIO_MAX = 400 };
 
@@ -230,14 +231,16 @@ static void slow_wait(slow_store *store)
 
 typedef struct fixture {
     tr_system *sys;
-    tr_storage *memory, *store;
+    tr_storage *inner, *store;
+    each_store each;
 } fixture;
 
-static int open_all(void **state)
+static int open_all(void **state, each_kind kind)
 {
     static fixture f;
-    TR_MUST(tr_storage_memory(&f.memory));
-    TR_MUST(tr_storage_capture(&f.store, f.memory));
+    each_new(&f.each, kind);
+    f.inner = f.each.store;
+    TR_MUST(tr_storage_capture(&f.store, f.inner));
     TR_MUST(tr_system_open(&f.sys, .workers = 2, .log_level = 9));
     *state = &f;
     return 0;
@@ -248,9 +251,10 @@ static int close_all(void **state)
     fixture *f = *state;
     tr_err err = tr_system_close(f->sys, 0);
     tr_storage_close(f->store);
-    tr_storage_close(f->memory);
-    return err != TR_OK;
+    return each_free(&f->each) != 0 || err != TR_OK;
 }
+
+EACH_OPEN(open_all)
 
 #define spawn_with(f, A, ...)                                                  \
     tr_spawn((f)->sys, A, .storage = (f)->store, .joinable = true,             \
@@ -321,14 +325,14 @@ static void append_raw(fixture *f, const char *key, uint64_t last,
     it.op.number = last;
     it.op.events = &event;
     it.op.event_count = 1;
-    assert_int_equal(asked_run(&it, f->memory), TR_OK);
+    assert_int_equal(asked_run(&it, f->inner), TR_OK);
     tri_store_op_fini(&it.op);
 }
 
 static uint64_t snapshot_version(fixture *f, const char *key)
 {
     asked it = ask_for(TR_STORE_LOAD, key);
-    assert_int_equal(asked_run(&it, f->memory), TR_OK);
+    assert_int_equal(asked_run(&it, f->inner), TR_OK);
     uint64_t version = it.op.found ? it.op.version : 0;
     tri_store_op_fini(&it.op);
     return version;
@@ -339,7 +343,7 @@ static void drop_snapshot(fixture *f, const char *key)
     asked it = ask_for(TR_STORE_DELETE, key);
     it.op.number = snapshot_version(f, key);
     assert_true(it.op.number > 0);
-    assert_int_equal(asked_run(&it, f->memory), TR_OK);
+    assert_int_equal(asked_run(&it, f->inner), TR_OK);
     tri_store_op_fini(&it.op);
 }
 
@@ -410,7 +414,7 @@ static void test_ST10_second_writer_of_events_is_fenced(void **state)
     fixture *f = *state;
     tr_system *other;
     TR_MUST(tr_system_open(&other, .workers = 1, .log_level = 9));
-    fixture g = {other, f->memory, f->store};
+    fixture g = {other, f->inner, f->store, {.store = NULL}};
     tr_ref ref = spawn_with(f, ledger, .name = "eve");
     assert_int_equal(deposit(f, ref, 1, "a", 1), TR_OK);
     tr_ref twin = spawn_with(&g, ledger, .name = "eve");
@@ -514,7 +518,7 @@ static void test_a_damaged_snapshot_is_replaced(void **state)
     tr_ref ref = spawn_with(f, ledger, .name = "lea");
     assert_int_equal(deposit(f, ref, 1, "l", EVERY + 1), TR_OK);
     end(f, ref);
-    assert_int_equal(save_text(f->memory, KEY("lea"),
+    assert_int_equal(save_text(f->inner, KEY("lea"),
                                snapshot_version(f, KEY("lea")),
                                "Ledger@4 {\"cents\":\"four\"}"),
                      TR_OK);
@@ -566,7 +570,7 @@ static void test_a_failed_snapshot_is_no_failure(void **state)
 static void test_a_snapshot_ahead_of_its_events_is_refused(void **state)
 {
     fixture *f = *state;
-    assert_int_equal(save_text(f->memory, KEY("ned"), 0,
+    assert_int_equal(save_text(f->inner, KEY("ned"), 0,
                                "Ledger@9 {\"cents\":9}"),
                      TR_OK);
     append_raw(f, KEY("ned"), 0, "Withdrawn {\"cents\":1}");
@@ -626,7 +630,7 @@ static void test_rule_28_kill_while_events_are_in_flight(void **state)
 {
     fixture *f = *state;
     slow_store slow;
-    slow_open(&slow, f->memory);
+    slow_open(&slow, f->inner);
     tr_ref ref = tr_spawn(f->sys, ledger, .name = "ray",
                           .storage = &slow.base);
     tr_probe *probe;
@@ -660,7 +664,7 @@ static void test_two_turns_do_not_emit_at_once(void **state)
 {
     fixture *f = *state;
     slow_store slow;
-    slow_open(&slow, f->memory);
+    slow_open(&slow, f->inner);
     tr_ref ref = tr_spawn(f->sys, runner, .name = "rex", .joinable = true,
                           .storage = &slow.base);
     slow_wait(&slow);
@@ -933,7 +937,7 @@ static void test_ST1_a_serializer_needs_a_name(void **state)
 
 int main(void)
 {
-#define TEST(fn) cmocka_unit_test_setup_teardown(fn, open_all, close_all)
+#define TEST(fn) IN_EACH(fn, open_all, close_all)
     const struct CMUnitTest tests[] = {
         TEST(test_ST9_ST19_events_are_replayed_at_start),
         TEST(test_ST20_restart_replays),
@@ -961,5 +965,5 @@ int main(void)
         TEST(test_ST1_the_compact_form_and_json_know_each_other),
         TEST(test_ST1_a_serializer_needs_a_name),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, each_start, each_end);
 }
