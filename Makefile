@@ -31,7 +31,8 @@ TEST = $(Q)ctest --test-dir build/$(1) -j 2 --output-on-failure \
 	--no-tests=ignore $(2)
 
 .PHONY: all help deps-% run demo test check style bench bench-peers sim sim-fresh \
-	planted fuzz crash coverage install uninstall format lint requirements clean
+	planted mutations fuzz crash coverage install uninstall format lint \
+	requirements clean
 
 all: build/release/build.ninja
 	$(call BUILD,release)
@@ -44,6 +45,7 @@ help:
 	@echo 'make sim          simulated scenarios, SEEDS=$(SEEDS)'
 	@echo 'make sim-fresh    fresh seeds for SIM_SECONDS=$(SIM_SECONDS)'
 	@echo 'make planted      small bugs in the library: found? ONLY=NN'
+	@echo 'make mutations    broken requirements: does their test fail? ONLY=ID'
 	@echo 'make crash        a saving process is killed, KILLS=$(KILLS) times'
 	@echo 'make fuzz         every fuzzer for FUZZ_SECONDS=$(FUZZ_SECONDS)'
 	@echo 'make bench        every workload of troupe-bench, SCALE=$(SCALE)'
@@ -120,6 +122,11 @@ ONLY ?=
 planted: deps-test
 	$(Q)tools/planted.py --seeds 10000 --jobs $(JOBS) \
 		$(if $(ONLY),--only $(ONLY),--table docs/planted-bugs.md)
+
+# Whether the test of a requirement fails when the code breaks it.
+mutations: deps-test
+	$(Q)tools/mutations.py --jobs $(JOBS) \
+		$(if $(ONLY),--only $(ONLY),--table docs/mutations.md)
 
 crash: deps-test build/release/build.ninja
 	$(call BUILD,release,--target crash_sqlite)
