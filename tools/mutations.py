@@ -40,6 +40,8 @@ SITE = re.compile(r"\[   LINE   \] --- (\S+?:\d+)")
 
 NAME = re.compile(r"^(?![# /}])[^\n;]*?\(?(\w+)\)?\(", re.M)
 
+TABLE = "| id | what was broken | in | test | result | what it said |"
+
 # Runs one test of a program: linked in front of it, told by ONLY_TEST.
 ONLY = """
 #include <setjmp.h>
@@ -198,9 +200,9 @@ def row(m, said):
 
 def write_table(path, results):
     """Replaces what follows the heading of the table; the rest stays."""
-    head = path.read_text().partition("| id |")[0]
+    head = path.read_text().partition(TABLE)[0]
     failed = sum(1 for _, said in results if said)
-    lines = ["| id | what was broken | in | test | result | what it said |",
+    lines = [TABLE,
              "|---|---|---|---|---|---|",
              *(row(m, said) for m, said in results), "",
              f"{failed} of {len(results)} tests failed.", ""]
