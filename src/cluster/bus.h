@@ -308,6 +308,11 @@ tri_virtual *tri_bus_record(tri_bus *bus, const char *text, tr_err *err);
 void tri_call_message(tri_bus *bus, tri_peer *peer, tri_reader *r);
 /* Sends a parcel to r's node; takes p. */
 void tri_call_send(tri_bus *bus, tri_route *r, tri_parcel *p);
+/*
+ * A request of ours has come back, for the actor is here now: it is a message
+ * again, and answered as one. False: its asker waits no more.
+ */
+bool tri_call_home(tri_bus *bus, tri_parcel *p);
 void tri_call_timer(tri_bus *bus, tri_call *call);
 void tri_call_lost(tri_bus *bus, uint32_t node);
 void tri_call_close(tri_bus *bus);

@@ -618,6 +618,19 @@ static void undo_call(tri_bus *bus, tri_parcel *p)
     }
 }
 
+bool tri_call_home(tri_bus *bus, tri_parcel *p)
+{
+    p->call = p->head->correlation;
+    undo_call(bus, p);
+    p->call = 0;
+    if (p->msg == NULL) {
+        return false;
+    }
+    p->kind = TRI_PARCEL_MESSAGE;
+    p->msg->node.flags |= TRI_MSG_FOREIGN;  // it may go the same way again
+    return true;
+}
+
 static tr_err write_ours(tri_bus *bus, tri_route *r, tri_parcel *p,
                          tri_peer *peer, tri_writer *w)
 {

@@ -492,8 +492,11 @@ static void answer_flush(tri_bus *bus, tri_parcel *p, uint64_t number,
 
 static void flushed_here(tri_bus *bus, tri_parcel *p)
 {
-    answer_flush(bus, p, p->v->route != NULL ? p->v->route->here : 0,
-                 FLUSHED_ALL);
+    tri_shard *shard = &bus->cluster->shards[p->v->shard];
+    tri_lock_take(&shard->lock);
+    uint64_t here = p->v->route != NULL ? p->v->route->here : 0;
+    tri_lock_drop(&shard->lock);
+    answer_flush(bus, p, here, FLUSHED_ALL);
 }
 
 /* Whether something of ours may be under way to another node. */
@@ -550,6 +553,7 @@ static uint64_t newest_grant(tri_bus *bus, tri_route *r, uint64_t answered)
 static void answer(tri_bus *bus, tri_route *r, tr_err err,
                    const tri_decision *decision)
 {
+    tri_shard *shard = &bus->cluster->shards[r->v->shard];
     forget_question(bus, r);
     r->state = TRI_ROUTE_NONE;
     if (err == TR_ENOENT) {
@@ -566,15 +570,18 @@ static void answer(tri_bus *bus, tri_route *r, tr_err err,
     }
     uint64_t number = decision->place.number;
     uint64_t newer = newest_grant(bus, r, number);
+    tri_lock_take(&shard->lock);  // a sender may just have begun one
+    uint64_t here = r->here, last = r->last;
+    tri_lock_drop(&shard->lock);
     if (newer != 0) {
         r->since = 0;
         begin_here(bus, r, newer);
     } else if (decision->place.node != bus->here) {
         set_remote(bus, r, decision->place.node, number);
-    } else if (number > r->last) {
+    } else if (number > last) {
         r->since = 0;
         begin_here(bus, r, number);
-    } else if (r->here == number) {
+    } else if (here == number) {
         r->since = 0;  // it is here, and has begun meanwhile
     } else {
         tri_route_unregister(bus, r->v, number);  // it was, and nobody said
@@ -839,6 +846,10 @@ void tri_route_arrived(tri_bus *bus, tri_route *r, tri_parcel *p)
     uint64_t number = p->head->place;
     if (p->head->sender_node == bus->here) {
         p->head->forwards = 0;  // it is sent anew, by its origin
+        if (p->head->direction == TRI_REQUEST && !tri_call_home(bus, p)) {
+            tri_parcel_free(bus, p);
+            return;
+        }
     }
     refill(bus, r);  // what an activation here has left is older
     bool granted =
