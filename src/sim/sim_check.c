@@ -94,10 +94,10 @@ static void check_waits(look *at, tri_cell *cell, const tri_ext *ext)
     tr_nanos fired = at->it->fired_at;
 
     for (const tri_wait *w = ext->waits; w != NULL; w = w->next) {
-        bool is_overdue = w->timer.next != NULL && fired > WINDOW &&
-                          tri_sim_when(at->it->node,
-                                       tri_timer_due(&w->timer)) <
-                              fired - WINDOW;
+        bool has_limit = w->listed || w->timer.next != NULL;
+        tr_nanos due = w->listed ? w->deadline : tri_timer_due(&w->timer);
+        bool is_overdue = has_limit && fired > WINDOW &&
+                          tri_sim_when(at->it->node, due) < fired - WINDOW;
         if (is_overdue && !w->done) {
             broken(at, cell, "timeout", "a wait has not ended in time",
                    w->correlation);

@@ -178,13 +178,13 @@ static void test_TE4_correlations_that_are_wrong_are_found(void **state)
 
 static void spoil_timer(plant *it)
 {
-    it->was = (uint64_t)it->ext->waits->timer.due;
-    it->ext->waits->timer.due -= TR_MINUTES(5);
+    it->was = (uint64_t)it->ext->waits->deadline;
+    it->ext->waits->deadline -= TR_MINUTES(5);
 }
 
 static void mend_timer(plant *it)
 {
-    it->ext->waits->timer.due = (tr_nanos)it->was;
+    it->ext->waits->deadline = (tr_nanos)it->was;
 }
 
 static void test_TE4_a_wait_beyond_its_time_is_found(void **state)
