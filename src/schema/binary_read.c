@@ -1,9 +1,10 @@
 /*
  * binary_read.c - reads the compact form described in binary.h.
  *
- * As the writer does, read_numbers handles runs of numbers in line, as long as
- * TRI_HEAD_MAX bytes are left and each item is what its field wants; all else
- * goes through the functions for any field, which check byte by byte.
+ * As the writer does, read_numbers handles runs of numbers, bool and floats
+ * included, in line, as long as each item is what its field wants and may be
+ * loaded as a whole; all else goes through the functions for any field, which
+ * check byte by byte.
  *
  * Invariant: before a field is read its bytes are zero; a piece is stored in
  * the value as soon as it is allocated, its elements zeroed. A failure
@@ -400,8 +401,9 @@ static tr_err skip_fields(reader *in, uint64_t count,
 }
 
 /*
- * Reads numbers in line while TRI_HEAD_MAX bytes are left and each item is what
- * its field wants and fits it. Returns the first field that was not read.
+ * Reads numbers in line while each item is what its field wants and fits it;
+ * one with bytes behind its head needs TRI_HEAD_MAX of them, since it is loaded
+ * whatever its length. Returns the first field that was not read.
  */
 static size_t read_numbers(reader *in, const tr_type *type, size_t i,
                            size_t count, char *value)
@@ -409,15 +411,30 @@ static size_t read_numbers(reader *in, const tr_type *type, size_t i,
     const uint8_t *at = in->at;  // kept from memory: values may alias it
     const uint8_t *end = in->end;
 
-    for (; i < count && end - at >= TRI_HEAD_MAX; i++) {
+    for (; i < count && at < end; i++) {
         const tr_field *field = &type->fields[i];
         unsigned first = *at;
         unsigned bytes = first >> TRI_WIRE_BITS;
         uint64_t argument = bytes;
 
+        if (field->kind == TR_KIND_FLOAT) {
+            // As it is: another size is for read_float. One move for each.
+            if (first != (TRI_WIRE_FLOAT | field->size << TRI_WIRE_BITS) ||
+                end - at < TRI_HEAD_MAX) {
+                break;
+            }
+            if (field->size == sizeof(double)) {
+                memcpy(value + field->offset, at + 1, sizeof(double));
+            } else {
+                memcpy(value + field->offset, at + 1, sizeof(float));
+            }
+            at += 1 + field->size;
+            continue;
+        }
         if (bytes < TRI_ARGUMENT_INLINE) {
             bytes = 0;
         } else {
+            if (end - at < TRI_HEAD_MAX) break;
             bytes -= TRI_ARGUMENT_INLINE - 1;
             memcpy(&argument, at + 1, sizeof(argument));
             argument &= UINT64_MAX >> (64 - 8 * bytes);
@@ -432,6 +449,9 @@ static size_t read_numbers(reader *in, const tr_type *type, size_t i,
                    (first & TRI_WIRE_MASK) == TRI_WIRE_UINT) {
             if (!tri_store_uint(value + field->offset, field->size, argument))
                 break;
+        } else if (field->kind == TR_KIND_BOOL && argument <= 1 &&
+                   (first & TRI_WIRE_MASK) == TRI_WIRE_UINT) {
+            value[field->offset] = (char)argument;
         } else {
             break;
         }

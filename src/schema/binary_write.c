@@ -2,7 +2,7 @@
  * binary_write.c - writes the compact form described in binary.h.
  *
  * Numbers in messages are what most traffic is made of, so write_numbers
- * handles runs of them in line, as long as TRI_HEAD_MAX bytes of room are
+ * handles runs of them, bool and floats included, in line, as long as TRI_HEAD_MAX bytes of room are
  * left; all else goes through put, which counts what does not fit.
  */
 #include "schema/binary_wire.h"
@@ -199,15 +199,32 @@ static size_t write_numbers(writer *out, const tr_type *type, size_t i,
         const tr_field *field = &type->fields[i];
         const char *from = value + field->offset;
 
-        if (field->kind == TR_KIND_INT) {
+        switch (field->kind) {
+        case TR_KIND_INT:
             at = write_head(at, TRI_WIRE_SINT,
                             zigzag(tri_load_int(from, field->size)));
-        } else if (field->kind == TR_KIND_UINT) {
+            continue;
+        case TR_KIND_UINT:
             at =
                 write_head(at, TRI_WIRE_UINT, tri_load_uint(from, field->size));
-        } else {
+            continue;
+        case TR_KIND_BOOL:
+            at = write_head(at, TRI_WIRE_UINT, tri_load_uint(from, 1) != 0);
+            continue;
+        case TR_KIND_FLOAT:
+            *at++ = (uint8_t)(TRI_WIRE_FLOAT | field->size << TRI_WIRE_BITS);
+            // A constant size is one move.
+            if (field->size == sizeof(double)) {
+                memcpy(at, from, sizeof(double));
+            } else {
+                memcpy(at, from, sizeof(float));
+            }
+            at += field->size;
+            continue;
+        default:
             break;
         }
+        break;
     }
     out->at = at;
     return i;
