@@ -44,6 +44,19 @@ static void test_dp01_a_pinned_actor_has_a_thread_of_its_own(void **state)
     stage_close(&it);
 }
 
+/* How many threads the dispatcher of ref has. */
+static uint32_t threads_behind(stage *it, tr_ref ref)
+{
+    // Relaxed: fixed at spawn.
+    uint32_t flags = atomic_load_explicit(&tri_ref_cell(ref)->flags,
+                                          memory_order_relaxed);
+    tri_group *group =
+        it->sys->groups[(flags >> TRI_CELL_GROUP_SHIFT) & 0xff];
+    // Acquire: pairs with tri_worker_new and tri_workers_start.
+    assert_true(atomic_load_explicit(&group->started, memory_order_acquire));
+    return atomic_load_explicit(&group->count, memory_order_acquire);
+}
+
 static void test_dp03_concurrent_actors_share_one_thread(void **state)
 {
     stage it;
@@ -57,6 +70,7 @@ static void test_dp03_concurrent_actors_share_one_thread(void **state)
     for (int i = 0; i < 4; i++) {
         assert_true(pthread_equal(thread_of(&it, refs[i]), one));
     }
+    assert_int_equal(threads_behind(&it, refs[0]), 1);
     stage_close(&it);
 }
 
@@ -87,27 +101,6 @@ static void test_dp04_dispatchers_are_found_by_name(void **state)
     stage_close(&it);
 }
 
-/* How many threads the dispatcher of ref has; that is a parallel one. */
-static uint32_t started_threads(stage *it, tr_ref ref)
-{
-    // Relaxed: fixed at spawn.
-    uint32_t flags = atomic_load_explicit(&tri_ref_cell(ref)->flags,
-                                          memory_order_relaxed);
-    tri_group *group =
-        it->sys->groups[(flags >> TRI_CELL_GROUP_SHIFT) & 0xff];
-    assert_int_equal(group->kind, TR_DISPATCH_PARALLEL);
-    uint32_t count = 0;
-    // Acquire: pairs with tri_worker_new. A handler that lasts would bring
-    // one more; here none does.
-    for (uint32_t i = 0;
-         i < atomic_load_explicit(&group->count, memory_order_acquire); i++) {
-        tri_worker *worker =
-            atomic_load_explicit(&group->workers[i], memory_order_acquire);
-        count += worker->thread_handle != NULL;
-    }
-    return count;
-}
-
 /* DP2, X28: as many workers as one says, 24 too. */
 static void test_dp02_any_number_of_workers(void **state)
 {
@@ -120,8 +113,9 @@ static void test_dp02_any_number_of_workers(void **state)
         tr_system_options options = {.size = sizeof(options),
                                      .workers = counts[i]};
         stage_open_real(&it, &options);
-        assert_int_equal(started_threads(&it, it.one),
-                         counts[i] != 0 ? counts[i] : cpus);
+        // At least: all of them held up for a while bring another.
+        assert_true(threads_behind(&it, it.one) >=
+                    (counts[i] != 0 ? counts[i] : cpus));
         for (int n = 0; n < 50; n++) {
             tr_ref ref = stage_spawn(&it, .soft_limit = 0);
             expect_ok(stage_ask(&it, ref, act_nothing, NULL));

@@ -232,9 +232,39 @@ static void start_order(stage *s)
     quiet(s);
 }
 
+typedef struct Waking {
+    tr_ref probe;
+} Waking;
+
+static tr_err waking_pre_start(tr_ctx *ctx, Waking *self)
+{
+    tr_tell(ctx, self->probe, Note, .text = "before",
+            .number = tr_state_of(ctx, tr_self(ctx)));
+    return TR_OK;
+}
+
+static tr_err waking_post_start(tr_ctx *ctx, Waking *self)
+{
+    tr_tell(ctx, self->probe, Note, .text = "after",
+            .number = tr_state_of(ctx, tr_self(ctx)));
+    return TR_OK;
+}
+
+TR_ACTOR(waking, Waking, TR_HOOK(pre_start, waking_pre_start),
+         TR_HOOK(post_start, waking_post_start));
+
+/* L15: the state changes between the hooks. */
+static void start_states(stage *s)
+{
+    (void)tr_spawn(s->sys, waking, TR_INIT(waking, .probe = s->to));
+    assert_int_equal(heard(s, "before"), TR_STATE_STARTING);
+    assert_int_equal(heard(s, "after"), TR_STATE_RUNNING);
+}
+
 static void test_L13_L15_L16_L22_X51_the_order_of_a_start(void **state)
 {
     (void)state;
+    everywhere(start_states);
     everywhere(start_order);
 }
 

@@ -286,6 +286,7 @@ static void test_C18_a_behaviour_replaces_another(void **state)
 static void deep(stage *s)
 {
     enum { DEEP = 150 };
+    size_t before = tr_actors(s->sys, NULL, 0);
     tr_ref top = PLAY(s, "top", ());
     tr_ref at = top;
     for (int i = 0; i < DEEP; i++) {
@@ -295,6 +296,11 @@ static void deep(stage *s)
     tr_ref middle = CHILD(s, top, "middle", ());
     tr_ref below = CHILD(s, middle, "below", ());
     tr_ref beside = CHILD(s, middle, "beside", ());
+    // C13: all of them are known, however deep.
+    assert_int_equal(tr_actors(s->sys, NULL, 0), before + 1 + DEEP + 3);
+    tr_actor_info info = {.size = sizeof(info)};
+    assert_int_equal(tr_actor_info_of(s->sys, at, &info), TR_OK);
+    assert_string_equal(info.kind, "player");
     tr_tell(s->sys, at, Fail);
     assert_int_equal(gotten(s, at).incarnation, 2);
     tr_tell(s->sys, below, Fail);

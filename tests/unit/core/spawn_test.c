@@ -147,9 +147,35 @@ static void ids(stage *s)
     free(refs);
 }
 
+/* Another lives where it was; the old ref does not lead there. */
+static void unreachable(stage *s)
+{
+    enum { HEIRS = 10 };
+    tr_ref p = PLAY(s, "p", ());
+    tr_ref old = CHILD(s, p, "old", ());
+    tr_stop(s->sys, old);
+    (void)joined(s, old);
+    bool reused = false;
+    for (int i = 0; i < HEIRS; i++) {
+        tr_ref heir = CHILD(s, p, NULL, ());
+        (void)gotten(s, heir);
+        reused |= heir.cell == old.cell;
+    }
+    assert_true(reused);
+    char path[TR_PATH_SIZE];
+    tr_actor_info info = {.size = sizeof(info)};
+    assert_int_equal(tr_state_of(s->sys, old), TR_STATE_TERMINATED);
+    assert_int_equal(tr_actor_info_of(s->sys, old, &info), TR_ENOENT);
+    assert_non_null(strstr(tr_ref_path(s->sys, old, path, sizeof(path)),
+                           "gone$"));
+    assert_int_equal(tr_try_tell(s->sys, old, Say, .text = "x"), TR_EGONE);
+    assert_int_equal(tr_ask(s->sys, old, NULL, 0, Get), TR_EGONE);
+}
+
 static void test_SP4_X7_RG6_ids_are_never_used_again(void **state)
 {
     (void)state;
+    virtually(unreachable);
     static stage s;
     stage_open(&s, 0, NULL);
     ids(&s);

@@ -5,6 +5,8 @@
 
 #include <stdatomic.h>
 
+#include "core/lifecycle.h"
+
 /* ---- the order of an end ---- */
 
 static void family_order(stage *s)
@@ -194,6 +196,55 @@ static void test_K9_X1_X2_RG6_a_watcher_may_take_over_the_name(void **state)
 {
     (void)state;
     everywhere(name_is_free);
+}
+
+/* What is true at the moment before anybody is told of an end. */
+static struct {
+    const tri_up *up;  // the system's own
+    stage *s;
+    tr_ref whom;
+    bool unnamed, untold;
+} moment;
+
+static void look_at_end(tri_worker *worker, tri_cell *cell)
+{
+    stage *s = moment.s;
+    if (cell == tri_ref_cell(moment.whom)) {
+        moment.unnamed =
+            tr_ref_err(tr_lookup(s->sys, "/user/king")) == TR_ENOENT &&
+            tr_state_of(s->sys, moment.whom) == TR_STATE_TERMINATED;
+        tri_cell *deaths = tri_ref_cell(tr_probe_ref(s->deaths));
+        // Relaxed: one thread does it all.
+        moment.untold = (atomic_load_explicit(&deaths->sys_mail,
+                                              memory_order_relaxed) &
+                         ~TRI_SYS_BITS) == 0;
+        moment.whom = TR_NOBODY;
+    }
+    moment.up->ended(worker, cell);
+}
+
+static void name_before_watchers(stage *s)
+{
+    tri_up up = *s->sys->up;
+    moment.up = s->sys->up;
+    moment.s = s;
+    moment.whom = PLAY(s, "king", ());
+    assert_int_equal(tr_started(s->sys, moment.whom, 0), TR_OK);
+    up.ended = look_at_end;
+    s->sys->up = &up;
+    tr_ref king = moment.whom;
+    mourn(s, king);
+    tr_stop(s->sys, king);
+    assert_int_equal(ended(s, king), TR_STOPPED);
+    s->sys->up = moment.up;
+    assert_true(moment.unnamed);
+    assert_true(moment.untold);
+}
+
+static void test_K9_X1_X2_the_name_is_free_before_watchers_know(void **state)
+{
+    (void)state;
+    virtually(name_before_watchers);
 }
 
 static void name_is_free_for_listeners(stage *s)
@@ -669,6 +720,7 @@ int main(void)
         cmocka_unit_test(test_K7_K10_X15_children_are_forced_at_the_deadline),
         cmocka_unit_test(test_X17_an_actor_has_five_seconds_to_stop),
         cmocka_unit_test(test_K9_X1_X2_RG6_a_watcher_may_take_over_the_name),
+        cmocka_unit_test(test_K9_X1_X2_the_name_is_free_before_watchers_know),
         cmocka_unit_test(
             test_X1_DW12_EV1_the_name_is_free_when_the_end_is_published),
         cmocka_unit_test(test_K14_S8_X40_GD13_only_that_child_stops),

@@ -511,9 +511,25 @@ static void limit_escalates(stage *s)
     assert_int_equal(gotten(s, p).incarnation, 2);
 }
 
+/* A parent that goes on does not take the child along: it has ended. */
+static void limit_stops(stage *s)
+{
+    tr_ref p = PLAY(s, "p", (), .supervision = RESUMES);
+    tr_ref a = CHILD(s, p, "a", (.says = POST_STOP), .supervision =
+                     TWICE(TR_ESCALATE));
+    mourn(s, a);
+    for (int i = 0; i < 3; i++) {
+        tr_tell(s->sys, a, Fail);
+        heard(s, "a post_stop");
+    }
+    assert_int_equal(ended(s, a), TR_FAILED);
+    assert_int_equal(gotten(s, p).incarnation, 1);
+}
+
 static void test_SV10_X20_beyond_the_limit_stop_and_escalate(void **state)
 {
     (void)state;
+    everywhere(limit_stops);
     everywhere(limit_escalates);
 }
 
