@@ -37,6 +37,21 @@ static void ref_to_actor(stage *s)
     tr_ref b = PLAY(s, "b", ());  // another under the same name
     tr_tell(s->sys, refs[1], Add, .number = 50);
     assert_int_equal(gotten(s, b).number, 0);
+    // Nor to one that lives in the same place.
+    tr_ref old = CHILD(s, refs[0], "old", ());
+    tr_stop(s->sys, old);
+    (void)joined(s, old);
+    bool same = false;
+    tr_ref heirs[10];
+    for (int i = 0; i < 10; i++) {
+        heirs[i] = CHILD(s, refs[0], NULL, ());
+        same |= heirs[i].cell == old.cell;
+    }
+    assert_true(same || s->sim == NULL);  // threads do not share what is free
+    tr_tell(s->sys, old, Add, .number = 60);
+    for (int i = 0; i < 10; i++) {
+        assert_int_equal(gotten(s, heirs[i]).number, 0);
+    }
 }
 
 static void test_T2_a_ref_finds_its_actor(void **state)
