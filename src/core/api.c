@@ -98,7 +98,7 @@ void (tr_tell_urgent)(tr_from from, tr_ref to, uint8_t priority,
     tri_actor_from who = tri_enter(from);
     tr_msg *msg = tri_msg_new(&who.worker->cache, type, payload, false);
     tri_cell *cell = tri_ref_cell(to);
-    bool here = (to.cell >> 48) == who.sys->tag && cell != NULL;
+    bool here = (to.cell >> 48) == who.sys->tag;
     if (msg == NULL) {
         who.sys->up->dead_letter_lost(who.sys, to, type, TR_DEAD_NO_MEMORY);
     } else {
@@ -408,7 +408,7 @@ static void send_signal(tr_from from, tr_ref ref, uint32_t signal)
 {
     tri_actor_from who = tri_enter(from);
     tri_cell *cell = tri_ref_cell(ref);
-    if ((ref.cell >> 48) == who.sys->tag && cell != NULL) {
+    if ((ref.cell >> 48) == who.sys->tag) {
         // Relaxed: fixed at spawn, or another's, whose id does not fit.
         uint32_t flags =
             atomic_load_explicit(&cell->flags, memory_order_relaxed);
@@ -447,7 +447,7 @@ static void poison(tr_from from, tr_ref ref, uint32_t spared)
     tri_actor_from who = tri_enter(from);
     tri_cell *cell = tri_ref_cell(ref);
     // Relaxed: as in send_signal.
-    if ((ref.cell >> 48) == who.sys->tag && cell != NULL &&
+    if ((ref.cell >> 48) == who.sys->tag &&
         !(atomic_load_explicit(&cell->flags, memory_order_relaxed) &
           spared)) {
         tr_none nothing = {};
@@ -488,7 +488,7 @@ tr_state (tr_state_of)(tr_from from, tr_ref ref)
                      : magic == TRI_PROBE_MAGIC ? from.probe->box.sys
                                                 : from.sys;
     tri_cell *cell = tri_ref_cell(ref);
-    if ((ref.cell >> 48) != sys->tag || cell == NULL) {
+    if ((ref.cell >> 48) != sys->tag) {
         return TR_STATE_TERMINATED;
     }
     // Acquire: the state first, then whose it is; pairs with tri_life_set.
@@ -519,7 +519,7 @@ tr_handle (tr_handle_hold)(tr_from from, tr_ref ref)
 {
     tri_actor_from who = tri_enter(from);
     tri_cell *cell = tri_ref_cell(ref);
-    if ((ref.cell >> 48) == who.sys->tag && cell != NULL) {
+    if ((ref.cell >> 48) == who.sys->tag) {
         // Acquire: an AUTO_STOP actor is born with its extension.
         tri_ext *ext = atomic_load_explicit(&cell->ext, memory_order_acquire);
         // Relaxed: the holder of a handle keeps the actor alive.
@@ -539,7 +539,7 @@ void (tr_handle_drop)(tr_from from, tr_ref ref)
     bool last = false;
     tri_actor_from who = tri_enter(from);
     tri_cell *cell = tri_ref_cell(ref);
-    if ((ref.cell >> 48) == who.sys->tag && cell != NULL) {
+    if ((ref.cell >> 48) == who.sys->tag) {
         // Acquire: as in hold.
         tri_ext *ext = atomic_load_explicit(&cell->ext, memory_order_acquire);
         // Acquire and release: the last one comes after all the others.

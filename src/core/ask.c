@@ -24,7 +24,7 @@ static void send_answer(tri_worker *worker, tr_ref to, tr_msg *answer,
     tri_cell *cell = tri_ref_cell(to);
     answer->to_id = to.id;
     answer->node.kind = TRI_NODE_REPLY;
-    if ((to.cell >> 48) == sys->tag && cell != NULL) {
+    if ((to.cell >> 48) == sys->tag) {
         // Relaxed: a glance; the receiver compares to_id.
         if (atomic_load_explicit(&cell->id, memory_order_relaxed) == to.id) {
             if (!in_user_lane) {
@@ -442,7 +442,7 @@ static void say_why(tr_ctx *ctx, const tri_wait *wait, tr_err err,
     char path[TRI_PATH_MAX];
     tr_ref_path(ctx, wait->target, path, sizeof(path));
     tri_cell *cell = tri_ref_cell(wait->target);
-    bool here = (wait->target.cell >> 48) == ctx->sys->tag && cell != NULL;
+    bool here = (wait->target.cell >> 48) == ctx->sys->tag;
     bool more = text != NULL && strcmp(text, tr_strerror(err)) != 0;
     tri_error_set(ctx, "%s of %s at %s: %s%s%s%s (target %s, %u queued)",
                   wait->type != NULL ? wait->type->name : "wait", path,

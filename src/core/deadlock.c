@@ -271,7 +271,7 @@ tr_err tri_edge_move(tr_ctx *ctx, tr_msg *request, tr_ref to)
     tr_system *sys = ctx->sys;
     tr_ref asker = request->sender;
     tri_cell *cell = tri_ref_cell(asker);
-    if ((asker.cell >> 48) != sys->tag || cell == NULL ||
+    if ((asker.cell >> 48) != sys->tag ||
         (to.cell >> 48) != sys->tag) {
         return TR_OK;
     }

@@ -402,7 +402,7 @@ static tr_err join_send(tri_worker *worker, tr_ref target, tri_join *join)
 {
     tr_system *sys = worker->sys;
     tri_cell *cell = tri_ref_cell(target);
-    if ((target.cell >> 48) != sys->tag || cell == NULL) {
+    if ((target.cell >> 48) != sys->tag) {
         return cell == NULL ? TR_ENOENT : TR_EFOREIGN;
     }
     // Acquire: one that is gone has done all it ever did; the target compares.

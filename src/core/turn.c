@@ -93,7 +93,7 @@ static void after_resume(tri_worker *worker)
 
 bool tri_can_park(tr_ctx *ctx)
 {
-    return ctx->in_turn && !ctx->worker->is_outside;
+    return ctx->in_turn;  // the outside worker runs no actors
 }
 
 static void parked_append(tr_ctx *ctx)
@@ -340,7 +340,7 @@ static bool nobody_waits(tri_worker *worker, tr_msg *msg, uint32_t *reason)
     }
     tri_cell *asker = tri_ref_cell(msg->sender);
     // Relaxed: an asker that ends now gets its answer as a late one.
-    if ((msg->sender.cell >> 48) == worker->sys->tag && asker != NULL &&
+    if ((msg->sender.cell >> 48) == worker->sys->tag &&
         atomic_load_explicit(&asker->id, memory_order_relaxed) !=
             msg->sender.id) {
         *reason = TR_DEAD_CANCELLED;

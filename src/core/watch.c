@@ -143,8 +143,7 @@ tr_err tri_watch_ref(tri_worker *worker, tr_system *sys, tri_cell *watcher,
 {
     tri_ext *ext = tri_ext_need(worker, watcher);
     tr_ref self = tri_cell_ref(sys, watcher);
-    bool foreign = (target.cell >> 48) != sys->tag ||
-                   tri_ref_pointer(target) == 0;
+    bool foreign = (target.cell >> 48) != sys->tag;
     if (ext == NULL) {
         return TR_ENOMEM;
     }
@@ -196,8 +195,7 @@ tr_err tri_watch_ref(tri_worker *worker, tr_system *sys, tri_cell *watcher,
 static void unwatch(tri_worker *worker, tri_watching *watching)
 {
     tri_cell *cell = tri_ref_cell(watching->target);
-    bool foreign = (watching->target.cell >> 48) != worker->sys->tag ||
-                   cell == NULL;
+    bool foreign = (watching->target.cell >> 48) != worker->sys->tag;
     // Relaxed: a glance. An ended target sends the other half back, and
     // that is not expected any more.
     if (foreign ||
@@ -257,7 +255,7 @@ static void unwatch_some(tri_worker *worker, tri_cell *cell, bool children)
     for (tri_map_iter it = tri_map_iter_begin(&ext->watching);
          (watching = tri_map_iter_next(&ext->watching, &it)) != NULL;) {
         tri_cell *target = tri_ref_cell(watching->target);
-        if (!children && target != NULL &&
+        if (!children &&
             (watching->target.cell >> 48) == worker->sys->tag &&
             tri_cell_parent(target) == cell) {
             continue;

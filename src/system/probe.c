@@ -94,7 +94,7 @@ void (tr_watch_for)(tr_from from, tr_ref watcher, tr_ref ref)
     tri_actor_from who = tri_enter(from);
     tri_cell *cell = tri_ref_cell(watcher);
     tr_system *sys = who.sys;
-    bool here = (watcher.cell >> 48) == sys->tag && cell != NULL;
+    bool here = (watcher.cell >> 48) == sys->tag;
     // Relaxed: fixed at birth.
     bool outside = here && (atomic_load_explicit(&cell->flags,
                                                  memory_order_relaxed) &

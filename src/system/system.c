@@ -264,7 +264,7 @@ tr_err (tr_system_open)(tr_system **out, const tr_system_options *options)
     sys->up = &tri_system_up;
     fill_options(&o, world);
     sys->options = o;
-    // Never 0, which is nobody's; rule 31.
+    // Never 0, which is nobody's (rule 31): a ref with our tag has a cell.
     sys->tag = (uint16_t)(world->ops->random(world) % 0xffff + 1);
     // Relaxed: no other thread knows the system yet.
     atomic_store_explicit(&sys->next_id, 1, memory_order_relaxed);
