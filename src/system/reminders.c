@@ -14,7 +14,9 @@
  *
  * Invariant: a reminder that is in memory is in `book.entries`, or on the list
  * `fired`, never in both under the same key and name unless it was set anew;
- * then the fired one is `superseded` and writes nothing any more.
+ * then the fired one is `superseded` and writes nothing any more. From the
+ * answer of the store until the service has heard of it, a `change` says the
+ * same of those that the service fires meanwhile.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -82,6 +84,14 @@ typedef struct entry {
     char text[];         // key, zero, name, zero, stored bytes
 } entry;
 
+/* Set anew or forgotten, and stored so; the service has not heard of it. */
+typedef struct change {
+    struct change *next;
+    tr_storage *storage;
+    size_t id_size;
+    char id[];
+} change;
+
 typedef struct tri_reminders {
     tr_system *sys;
     tr_ref service;
@@ -91,6 +101,7 @@ typedef struct tri_reminders {
     tri_lock lock;   // a leaf: what follows
     host *offered;   // not in hosts yet
     entry *fired;
+    change *changes;
 } tri_reminders;
 
 typedef struct Service {
@@ -601,9 +612,48 @@ static entry *find(book *b, const char *key, const char *name)
     return tri_map_get_bytes(&b->entries, id, size);
 }
 
+/* Those of that name that are being delivered write nothing any more. */
+static void supersede(tri_reminders *r, const tr_storage *storage,
+                      const char *id, size_t size)
+{
+    for (entry *e = r->fired; e != NULL; e = e->next) {
+        if (e->book->storage == storage && entry_is(e, id, size)) {
+            e->superseded = true;
+        }
+    }
+}
+
+static bool change_is(const change *c, const tr_storage *storage,
+                      const char *id, size_t size)
+{
+    return c->storage == storage && c->id_size == size &&
+           memcmp(c->id, id, size) == 0;
+}
+
+/* The service hears of a change: what it has fired until now is old. */
+static void take_change(tri_reminders *r, const tr_storage *storage,
+                        const char *key, const char *name)
+{
+    char id[TRI_STORE_KEY_MAX + 1 + TRI_STORE_NAME_MAX];
+    size_t size = id_of(id, text_bytes(key), text_bytes(name));
+    tri_lock_take(&r->lock);
+    supersede(r, storage, id, size);
+    change **at = &r->changes;
+    while (*at != NULL && !change_is(*at, storage, id, size)) {
+        at = &(*at)->next;
+    }
+    change *found = *at;
+    if (found != NULL) {
+        *at = found->next;
+    }
+    tri_lock_drop(&r->lock);
+    free(found);
+}
+
 static tr_err on_set(tr_ctx *ctx, Service *self, const Set *m)
 {
     tri_reminders *r = self->r;
+    take_change(r, (tr_storage *)(uintptr_t)m->storage, m->key, m->name);
     book *b = book_of(r, (tr_storage *)(uintptr_t)m->storage);
     if (b == NULL) {
         return TR_OK;  // to be read when there is one
@@ -622,7 +672,9 @@ static tr_err on_set(tr_ctx *ctx, Service *self, const Set *m)
 
 static tr_err on_forgotten(tr_ctx *ctx, Service *self, const Forgotten *m)
 {
-    book *b = book_of(self->r, (tr_storage *)(uintptr_t)m->storage);
+    tr_storage *storage = (tr_storage *)(uintptr_t)m->storage;
+    take_change(self->r, storage, m->key, m->name);
+    book *b = book_of(self->r, storage);
     if (b != NULL) {
         entry_drop(ctx, find(b, m->key, m->name));
     }
@@ -913,25 +965,62 @@ void tri_reminders_free(tr_system *sys)
         free(r->fired);
         r->fired = next;
     }
+    while (r->changes != NULL) {
+        change *next = r->changes->next;
+        free(r->changes);
+        r->changes = next;
+    }
     free(r);
 }
 
 /* ---- what an actor calls ---- */
 
-/* One of that name that is being delivered writes nothing any more. */
-static void supersede(tr_ctx *ctx, const char *name)
+/*
+ * A change that the question makes, its last piece, so that nothing can fail
+ * once the store has answered. Those of the name that are being delivered
+ * write nothing from now on.
+ */
+static tr_err change_new(tr_ctx *ctx, tri_question *q)
 {
     tri_reminders *r = reminders_of(ctx->sys);
+    size_t size = strlen(q->key) + 1 + strlen(q->name);
+    change *c = tri_mem_calloc(&ctx->sys->mem, sizeof(*c) + size);
+    if (c == NULL) {
+        return TR_ENOMEM;
+    }
+    q->owned[q->owned_count - 1] = c;
+    c->storage = ctx->cell->props->storage;
+    c->id_size = id_of(c->id, text_bytes(q->key), text_bytes(q->name));
+    if (r != NULL) {
+        tri_lock_take(&r->lock);
+        supersede(r, c->storage, c->id, c->id_size);
+        tri_lock_drop(&r->lock);
+    }
+    return TR_OK;
+}
+
+/*
+ * The store has it: the service is told. Until it hears of it, whatever it
+ * fires under that name is old. Without memory to tell it, it finds it at its
+ * next look.
+ */
+static void publish(tr_ctx *ctx, tri_question *q, const tr_type *type,
+                    const void *news)
+{
+    tri_reminders *r = reminders_of(ctx->sys);
+    change *c = q->owned[q->owned_count - 1];
     if (r == NULL) {
         return;
     }
     tri_lock_take(&r->lock);
-    for (entry *e = r->fired; e != NULL; e = e->next) {
-        if (e->target == ctx->cell && strcmp(name_of(e), name) == 0) {
-            e->superseded = true;
-        }
-    }
+    q->owned[q->owned_count - 1] = NULL;
+    supersede(r, c->storage, c->id, c->id_size);
+    c->next = r->changes;
+    r->changes = c;
     tri_lock_drop(&r->lock);
+    if (!post(ctx->sys, ctx->worker, r->service, type, news)) {
+        take_change(r, ctx->cell->props->storage, q->key, q->name);
+    }
 }
 
 static tr_err refuse(tr_ctx *ctx, const char *site, const char *why)
@@ -991,7 +1080,7 @@ tr_err (tr_remind)(tr_ctx *ctx, const char *name, tr_nanos delay,
     tri_question *q;
     size_t size;
     TR_TRY(may_remind(ctx, delay, period, type, site));
-    TR_TRY(name_question(ctx, TR_STORE_REMIND, name, 1, &q));
+    TR_TRY(name_question(ctx, TR_STORE_REMIND, name, 2, &q));
     tr_err err = tri_mem_should_fail(&ctx->sys->mem)
                      ? TR_ENOMEM
                      : tri_stored_make(tri_state_serializer(ctx), type,
@@ -999,24 +1088,23 @@ tr_err (tr_remind)(tr_ctx *ctx, const char *name, tr_nanos delay,
                                        period > 0 ? (uint64_t)period
                                                   : TRI_STORED_EVENT,
                                        &q->owned[0], &size);
+    if (err == TR_OK) {
+        err = change_new(ctx, q);
+    }
     if (err != TR_OK) {
         tri_question_free(q);
         return err;
     }
     q->op.bytes = (tri_store_bytes){q->owned[0], size};
     q->op.number = wall(ctx->sys) + (uint64_t)delay;
-    supersede(ctx, name);
     TR_TRY(tri_question_ask(ctx, q, site));
     err = result_of(ctx, q);
-    tri_reminders *r = reminders_of(ctx->sys);
-    if (err == TR_OK && r != NULL) {
-        // Without memory for this the service finds it at its next look.
-        (void)post(ctx->sys, ctx->worker, r->service, &Set_tr_type,
-                   &(Set){.storage = (uint64_t)(uintptr_t)
-                              ctx->cell->props->storage,
-                          .key = q->key, .name = q->name,
-                          .due = q->op.number,
-                          .bytes = {q->owned[0], size}});
+    if (err == TR_OK) {
+        publish(ctx, q, &Set_tr_type,
+                &(Set){.storage =
+                           (uint64_t)(uintptr_t)ctx->cell->props->storage,
+                       .key = q->key, .name = q->name, .due = q->op.number,
+                       .bytes = {q->owned[0], size}});
     }
     tri_question_free(q);
     return err;
@@ -1026,16 +1114,19 @@ tr_err tr_forget(tr_ctx *ctx, const char *name)
 {
     tri_question *q;
     TR_TRY(tri_question_may_ask(ctx, "tr_forget", TR_HERE));
-    TR_TRY(name_question(ctx, TR_STORE_FORGET, name, 0, &q));
-    supersede(ctx, name);
+    TR_TRY(name_question(ctx, TR_STORE_FORGET, name, 1, &q));
+    tr_err err = change_new(ctx, q);
+    if (err != TR_OK) {
+        tri_question_free(q);
+        return err;
+    }
     TR_TRY(tri_question_ask(ctx, q, TR_HERE));
-    tr_err err = result_of(ctx, q);
-    tri_reminders *r = reminders_of(ctx->sys);
-    if (err == TR_OK && r != NULL) {
-        (void)post(ctx->sys, ctx->worker, r->service, &Forgotten_tr_type,
-                   &(Forgotten){.storage = (uint64_t)(uintptr_t)
-                                    ctx->cell->props->storage,
-                                .key = q->key, .name = q->name});
+    err = result_of(ctx, q);
+    if (err == TR_OK) {
+        publish(ctx, q, &Forgotten_tr_type,
+                &(Forgotten){.storage = (uint64_t)(uintptr_t)
+                                 ctx->cell->props->storage,
+                             .key = q->key, .name = q->name});
     }
     tri_question_free(q);
     return err;
@@ -1053,6 +1144,17 @@ static uint64_t next_due(tr_system *sys, uint64_t due, uint64_t period)
     return due + (now < due ? 1 : (now - due) / period + 1) * period;
 }
 
+/* Under the lock. */
+static bool is_changed(const tri_reminders *r, const entry *e)
+{
+    const change *c = r->changes;
+    while (c != NULL &&
+           !change_is(c, e->book->storage, e->text, e->id_size)) {
+        c = c->next;
+    }
+    return c != NULL;
+}
+
 /* Copies what the store has to be told; NULL: nothing, or no memory. */
 static tri_question *settle_question(tr_ctx *ctx, tri_reminders *r,
                                      uint64_t sender, uint64_t *next)
@@ -1063,7 +1165,10 @@ static tri_question *settle_question(tr_ctx *ctx, tri_reminders *r,
     tri_codec_error error;
     tri_stored stored = {.number = 0};
     tri_lock_take(&r->lock);
-    const entry *e = find_fired(r, sender, ctx->cell);
+    entry *e = find_fired(r, sender, ctx->cell);
+    if (e != NULL && is_changed(r, e)) {
+        e->superseded = true;
+    }
     if (e != NULL && !e->superseded && !e->settled &&
         !tri_mem_should_fail(&ctx->sys->mem) &&
         (copy = malloc(e->size + 1)) != NULL) {
