@@ -30,10 +30,11 @@ TR_REQUEST(Strange, Where);
 TR_MESSAGE(Add, (int64_t, number), (const char *, memo));
 TR_MESSAGE(Ping, (tr_ref, to));
 TR_MESSAGE(Pong);
+TR_MESSAGE(Slow);
 
 typedef struct Counter {
     int64_t count, last;
-    bool wrong;
+    bool wrong, inside;
     tr_ref pinged;
 } Counter;
 
@@ -112,7 +113,19 @@ static tr_err on_pong(tr_ctx *ctx, Counter *self, const Pong *pong)
     return TR_OK;
 }
 
-TR_ACTOR(counter, Counter, TR_ON(Find, on_find), TR_ON(Nap, on_nap),
+/* Nobody else is in here, even while it waits. */
+static tr_err on_slow(tr_ctx *ctx, Counter *self, const Slow *m)
+{
+    (void)m;
+    self->wrong |= self->inside;
+    self->inside = true;
+    TR_TRY(tr_sleep(ctx, TR_MS(1)));
+    self->inside = false;
+    self->count++;
+    return TR_OK;
+}
+
+TR_ACTOR(counter, Counter, TR_ON(Slow, on_slow), TR_ON(Find, on_find), TR_ON(Nap, on_nap),
          TR_ON(Refuse, on_refuse), TR_ON(Ask, on_ask), TR_ON(Add, on_add),
          TR_ON_LOCAL(Private, on_private), TR_ON(Ping, on_ping),
          TR_ON(Pong, on_pong));
@@ -279,7 +292,7 @@ static void actors_ask_actors(void)
     assert_int_equal(find(0, 1).count, 1000);
 }
 
-static void test_BU11_T14_actors_ask_and_know_each_other(void **state)
+static void test_BU11_T14_DP9_PA4_actors_ask_and_know_each_other(void **state)
 {
     (void)state;
     everywhere(actors_ask_actors);
@@ -339,6 +352,181 @@ static void test_MS7_MS15_DI7_DI11_X30_caches_are_corrected(void **state)
 {
     (void)state;
     everywhere(caches_are_corrected);
+}
+
+/* ---- activations ---- */
+
+/* Where the owner of its shard says it is (VA14). */
+static tri_place place_of(uint32_t key)
+{
+    char text[32];
+    tri_place place = {0};
+    snprintf(text, sizeof(text), "shop::counter/k%u", key);
+    uint32_t shard = tri_shard_of(text, strlen(text));
+    tri_cluster *cluster = tri_cluster_of(cloud.systems[shard % NODES]);
+    assert_true(tri_directory_lookup(&cluster->directory, text, strlen(text),
+                                     &place));
+    return place;
+}
+
+static void addresses_grow(void)
+{
+    enum { ROUNDS = 5 };
+    for (uint32_t key = 0; key < 4; key++) {
+        uint64_t last = 0;
+        for (int round = 0; round < ROUNDS; round++) {
+            uint32_t node = find(0, key).node;
+            tri_place place = place_of(key);
+            assert_int_equal(place.node, node);  // VA14
+            assert_true(place.number > last);    // VA15
+            last = place.number;
+            tr_probe *probe;
+            assert_int_equal(tr_probe_new(&probe, cloud.systems[node]),
+                             TR_OK);
+            tr_probe_watch(probe, named(node, key));
+            tr_stop(cloud.systems[0], named(0, key));
+            (void)tr_expect(probe, PATIENCE, tr_terminated);
+            tr_probe_free(probe);
+        }
+    }
+}
+
+static void test_VA14_VA15_X32_addresses_grow(void **state)
+{
+    (void)state;
+    everywhere(addresses_grow);
+}
+
+static void what_it_holds(void)
+{
+    for (uint32_t key = 0; key < 6; key++) {
+        uint32_t node = find(0, key).node;
+        tri_cluster *cluster = tri_cluster_of(cloud.systems[node]);
+        tri_virtual *v = tri_virtual_of(tri_ref_cell(named(node, key)));
+        tri_shard *shard = &cluster->shards[v->shard];
+        char text[32];
+        snprintf(text, sizeof(text), "shop::counter/k%u", key);
+        tri_lock_take(&shard->lock);
+        assert_string_equal(v->text, text);
+        assert_int_equal(tri_activation_of(v), TRI_ACTIVATION_VALID);
+        assert_string_equal(v->kind->name, "counter");
+        assert_int_equal(v->route->here, place_of(key).number);
+        assert_int_equal(v->number, 1);
+        assert_null(v->pending);
+        tri_lock_drop(&shard->lock);
+        assert_int_equal(cluster->here, node);
+    }
+}
+
+static void test_AC4_what_an_activation_holds(void **state)
+{
+    (void)state;
+    everywhere(what_it_holds);
+}
+
+static void one_loop(void)
+{
+    enum { EACH = 20 };
+    for (uint32_t key = 0; key < 2; key++) {
+        for (uint32_t n = 0; n < EACH * NODES; n++) {
+            tr_tell(cloud.systems[n % NODES], named(n % NODES, key), Slow);
+        }
+    }
+    for (uint32_t key = 0; key < 2; key++) {
+        int64_t count = 0;
+        for (uint32_t node = 0; node < NODES; node++) {
+            count = find(node, key).count;  // behind all of that node's
+        }
+        assert_int_equal(count, EACH * NODES);
+    }
+}
+
+/* On threads and in simulation, through the same calls. */
+static void test_AC14_AC15_X29_one_loop_per_activation(void **state)
+{
+    (void)state;
+    everywhere(one_loop);
+}
+
+/* ---- two views ---- */
+
+TR_MESSAGE(Total, (int64_t, value));
+TR_REQUEST(Store, Total, (int64_t, value));
+TR_REQUEST(Read, Total);
+TR_STATE(Ledger, (int64_t, value));
+
+static tr_err on_store(tr_ctx *ctx, Ledger *self, const Store *q)
+{
+    Ledger next = {.value = q->value};
+    TR_OR_REFUSE(ctx, q, tr_persist(ctx, self, &next));
+    return tr_reply(ctx, q, .value = self->value);
+}
+
+static tr_err on_read(tr_ctx *ctx, Ledger *self, const Read *q)
+{
+    return tr_reply(ctx, q, .value = self->value);
+}
+
+TR_ACTOR(ledger, Ledger, TR_ON(Store, on_store), TR_ON(Read, on_read));
+
+static tr_err store(uint32_t node, int64_t value)
+{
+    Total total;
+    tr_system *sys = cloud.systems[node];
+    return tr_ask(sys, tr_virtual(sys, "ledger", "main"), &total, PATIENCE,
+                  Store, .value = value);
+}
+
+/*
+ * A node is cut off with an activation; the others agree that it is gone and
+ * begin another. Both live, each in its view; one of them can save.
+ */
+static void test_X31_DI8_DI10_two_views_one_writer(void **state)
+{
+    const char *text = "shop::ledger/main";
+    uint32_t shard = tri_shard_of(text, strlen(text));
+    (void)state;
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+        tr_storage *memory;
+        Total total;
+        assert_int_equal(tr_storage_memory(&memory), TR_OK);
+        mesh_open(&cloud, seed, NODES, true);
+        // Only one node hosts it at first.
+        uint32_t old = shard % NODES, other = (old + 1) % NODES;
+        assert_int_equal(tr_host(cloud.systems[old], ledger,
+                                 .storage = memory),
+                         TR_OK);
+        assert_int_equal(store(other, 1), TR_OK);
+        for (uint32_t i = 0; i < NODES; i++) {
+            if (i != old) {
+                assert_int_equal(tr_host(cloud.systems[i], ledger,
+                                         .storage = memory),
+                                 TR_OK);
+            }
+        }
+        tri_sim_net_partition(cloud.net, UINT64_C(1) << old, TR_SECONDS(60));
+        for (uint32_t i = 0; i < NODES; i++) {
+            if (i != old) {
+                tri_bus_dead(cloud.systems[i], old);
+                tri_bus_shard(cloud.systems[i], shard, other, 2);
+            }
+        }
+        assert_int_equal(store(other, 2), TR_OK);
+        tr_err err = store(old, 3);  // it has heard of nothing
+        assert_int_equal(err, TR_EFENCED);
+        tr_sim_advance(cloud.sim, TR_SECONDS(70));
+        tri_bus_shard(cloud.systems[old], shard, other, 2);
+        tr_sim_advance(cloud.sim, TR_SECONDS(5));
+        for (uint32_t i = 0; i < NODES; i++) {
+            tr_system *sys = cloud.systems[i];
+            assert_int_equal(tr_ask(sys, tr_virtual(sys, "ledger", "main"),
+                                    &total, PATIENCE, Read),
+                             TR_OK);
+            assert_int_equal(total.value, 2);  // one place again
+        }
+        mesh_close(&cloud);
+        tr_storage_close(memory);
+    }
 }
 
 /* ---- a node is lost ---- */
@@ -434,9 +622,13 @@ int main(void)
         cmocka_unit_test(test_BU11_MS4_X53_order_from_the_first_message_on),
         cmocka_unit_test(test_BU10_BU12_MS10_errors_come_back),
         cmocka_unit_test(test_BU3_BU4_BU7_MS5_time_is_over),
-        cmocka_unit_test(test_BU11_T14_actors_ask_and_know_each_other),
+        cmocka_unit_test(test_BU11_T14_DP9_PA4_actors_ask_and_know_each_other),
         cmocka_unit_test(test_X10_AC7_stop_and_watch_from_another_node),
         cmocka_unit_test(test_MS7_MS15_DI7_DI11_X30_caches_are_corrected),
+        cmocka_unit_test(test_VA14_VA15_X32_addresses_grow),
+        cmocka_unit_test(test_AC4_what_an_activation_holds),
+        cmocka_unit_test(test_AC14_AC15_X29_one_loop_per_activation),
+        cmocka_unit_test(test_X31_DI8_DI10_two_views_one_writer),
         cmocka_unit_test(test_X8_BU6_a_lost_node_answers_unknown),
         cmocka_unit_test(test_SH_a_node_that_leaves_gives_its_actors_up),
         cmocka_unit_test(test_VA17_joining_checks_what_it_is_given),

@@ -1,0 +1,375 @@
+/*
+ * bus_peer_test.c - the bus of one system, and a peer that the test plays.
+ *
+ * The other node is a session of the test's own: it sees each item that the
+ * bus sends, at the moment it comes, and sends what no honest node would.
+ */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <string.h>
+
+#include <troupe/troupe.h>
+
+#include "cluster/bus.h"
+#include "schema/binary.h"
+
+enum { PACKETS = 256, ANSWERS = 64 };
+
+TR_MESSAGE(Sum, (int64_t, value));
+TR_REQUEST(Plus, Sum, (int64_t, a), (int64_t, b));
+
+static tr_err on_plus(tr_ctx *ctx, void *self, const Plus *q)
+{
+    (void)self;
+    return tr_reply(ctx, q, .value = q->a + q->b);
+}
+
+TR_ACTOR(adder, void, TR_ON(Plus, on_plus));
+
+typedef struct packet {
+    size_t size;
+    unsigned char *bytes;
+} packet;
+
+typedef struct peer {
+    tri_session session;   // first
+    tri_transport base;
+    tr_sim *sim;
+    tr_system *sys;
+    tri_bus *bus;
+    const char *ns;
+    tr_nanos now;
+    packet packets[PACKETS];  // from the bus, not looked at yet
+    uint32_t count;
+    /* ---- what has come ---- */
+    uint64_t correlations[ANSWERS];
+    uint32_t requests, hellos;
+    tri_envelope answer;   // the last
+    uint32_t answers;
+    char text[256];        // its payload, if it is an error
+} peer;
+
+static peer *of(tri_session *s)
+{
+    return (peer *)(void *)s;
+}
+
+/* ---- the session's side ---- */
+
+static void to_bus(tri_session *s, const tri_packet *p)
+{
+    tri_writer w = {.mem = &of(s)->sys->mem};
+    tri_packet_write(&w, p);
+    assert_false(w.failed);
+    tri_bus_receive(of(s)->sys, w.bytes, w.size);
+    free(w.bytes);
+}
+
+static void put(peer *f, tri_writer *w)
+{
+    assert_false(w->failed);
+    assert_int_equal(tri_session_put(&f->session, w->bytes, w->size, NULL,
+                                     f->now),
+                     TR_OK);
+    free(w->bytes);
+}
+
+static tri_writer item(peer *f, tri_item kind)
+{
+    tri_writer w = {.mem = &f->sys->mem};
+    tri_write_u8(&w, (uint8_t)kind);
+    return w;
+}
+
+static void hello(tri_session *s)
+{
+    tri_writer w = item(of(s), TRI_ITEM_HELLO);
+    tri_write_text(&w, of(s)->ns);
+    tri_write_text(&w, "localhost:7001");
+    tri_write_u32(&w, 1);
+    tri_write_text(&w, "far");
+    tri_write_u8(&w, 0);
+    put(of(s), &w);
+}
+
+static void on_request(peer *f, const tri_envelope *e)
+{
+    // BU2, BU5: the callback is there before the request is seen by anybody.
+    tri_call *call = tri_map_get(&f->bus->calls, e->correlation);
+    assert_non_null(call);
+    assert_int_equal(call->correlation, e->correlation);
+    assert_int_equal(call->node, 1);
+    assert_non_null(call->msg);
+    assert_true(call->deadline > call->started);
+    assert_string_equal(call->v->text, e->target);
+    assert_true(f->requests < ANSWERS);
+    f->correlations[f->requests++] = e->correlation;
+}
+
+static void take(tri_session *s, tr_bytes bytes)
+{
+    peer *f = of(s);
+    tri_reader r = {.at = bytes.at,
+                    .end = (const unsigned char *)bytes.at + bytes.size};
+    tri_item kind = (tri_item)tri_read_u8(&r);
+    tri_envelope e;
+    f->hellos += kind == TRI_ITEM_HELLO;
+    if (kind != TRI_ITEM_MESSAGE) {
+        return;
+    }
+    assert_true(tri_envelope_read(&r, &e));
+    if (e.direction == TRI_REQUEST) {
+        on_request(f, &e);
+    } else if (e.direction == TRI_RESPONSE) {
+        f->answer = e;
+        f->answers++;
+        snprintf(f->text, sizeof(f->text), "%.*s", (int)e.payload.size,
+                 (const char *)e.payload.at);
+    }
+}
+
+static void done(tri_session *s, void *tag, bool received, bool sent)
+{
+    (void)s;
+    (void)tag;
+    (void)received;
+    (void)sent;
+}
+
+static void lost(tri_session *s, bool goodbye)
+{
+    (void)s;
+    (void)goodbye;
+}
+
+/* ---- the stage ---- */
+
+static void from_bus(tri_transport *t, uint32_t from, uint32_t to,
+                     const void *bytes, size_t size)
+{
+    peer *f = tri_container_of(t, peer, base);
+    (void)from;
+    if (to != 1 || f->count == PACKETS) {
+        return;  // lost: it is sent again
+    }
+    packet *p = &f->packets[f->count++];
+    *p = (packet){.size = size, .bytes = malloc(size)};
+    assert_non_null(p->bytes);
+    memcpy(p->bytes, bytes, size);
+}
+
+static void run(peer *f, int steps)
+{
+    while (steps-- > 0) {
+        tr_sim_advance(f->sim, TR_MS(5));
+        f->now += TR_MS(5);
+        for (uint32_t i = 0; i < f->count; i++) {
+            tri_packet p;
+            assert_true(tri_packet_read(&p, f->packets[i].bytes,
+                                        f->packets[i].size));
+            tri_session_packet(&f->session, &p, f->now);
+            free(f->packets[i].bytes);
+        }
+        f->count = 0;
+        tri_session_pump(&f->session, f->now);
+    }
+}
+
+static void open_peer(peer *f, const char *ns)
+{
+    static const tri_transport_ops transport = {.send = from_bus};
+    static const tri_session_ops ops = {.send = to_bus, .take = take,
+                                        .done = done, .lost = lost,
+                                        .begin = hello};
+    memset(f, 0, sizeof(*f));
+    f->base.ops = &transport;
+    f->ns = ns;
+    assert_int_equal(tr_sim_new(&f->sim, 1), TR_OK);
+    assert_int_equal(tr_system_open(&f->sys, .ns = "shop",
+                                    .log_level = TR_LOG_ERROR,
+                                    .world = tr_sim_world(f->sim)),
+                     TR_OK);
+    assert_int_equal(
+        tri_bus_join(f->sys, &(tri_bus_options){.transport = &f->base,
+                                                .nodes = 2, .life = 1}),
+        TR_OK);
+    f->bus = tri_bus_of(tri_cluster_of(f->sys));
+    assert_int_equal(tr_host(f->sys, adder), TR_OK);
+    tri_session_init(&f->session, &ops, &f->sys->mem, 1, 1, 0);
+    // Anything opens the stream, with the greeting in front.
+    tri_writer w = item(f, TRI_ITEM_FLUSHED);
+    tri_write_u64(&w, 0);
+    tri_write_u64(&w, 0);
+    tri_write_u8(&w, 0);
+    put(f, &w);
+    run(f, 20);
+    assert_int_equal(f->hellos, 1);
+}
+
+static void close_peer(peer *f)
+{
+    assert_int_equal(tr_system_close(f->sys, 0), TR_OK);
+    for (uint32_t i = 0; i < f->count; i++) {
+        free(f->packets[i].bytes);
+    }
+    tri_session_fini(&f->session);
+    tr_sim_free(f->sim);
+}
+
+/* A name of that kind whose shard node 0 owns. */
+static void name(const char *kind, int nth, char *out, size_t size)
+{
+    for (int i = 0; nth >= 0; i++) {
+        snprintf(out, size, "shop::%s/k%d", kind, i);
+        nth -= tri_shard_of(out, strlen(out)) % 2 == 0;
+    }
+}
+
+static void declare(peer *f, const tr_type *type, const char *table)
+{
+    tri_writer w = item(f, TRI_ITEM_TYPE);
+    tri_write_u64(&w, type->schema);
+    tri_write_text(&w, type->name);
+    tri_write_text(&w, table);
+    put(f, &w);
+}
+
+/* Sends a request as type 1; returns the error of its answer. */
+static tr_err request(peer *f, const char *target, const void *payload,
+                      size_t size)
+{
+    static uint64_t next;
+    tri_envelope e = {.direction = TRI_REQUEST, .sender_node = 1,
+                      .correlation = ++next, .ttl_ms = 5000, .type = 1,
+                      .through = 2, .payload = {payload, size}};
+    snprintf(e.target, sizeof(e.target), "%s", target);
+    tri_writer w = item(f, TRI_ITEM_MESSAGE);
+    tri_envelope_write(&w, &e);
+    put(f, &w);
+    uint32_t before = f->answers;
+    run(f, 40);
+    assert_int_equal(f->answers, before + 1);
+    assert_int_equal(f->answer.correlation, e.correlation);
+    return (tr_err)f->answer.err;
+}
+
+/* ---- tests ---- */
+
+TR_MESSAGE(Begin, (tr_ref, to));
+
+static tr_err on_begin_message(tr_ctx *ctx, void *self, const Begin *m)
+{
+    Sum sum;
+    (void)self;
+    tr_err ignored = tr_ask(ctx, m->to, &sum, TR_MS(50), Plus, .a = 1);
+    (void)ignored;  // nobody answers
+    return TR_OK;
+}
+
+TR_ACTOR(asker, void, TR_ON(Begin, on_begin_message));
+
+static void test_BU1_BU2_BU5_BU9_VA13_calls_of_a_bus(void **state)
+{
+    enum { CALLS = 12 };
+    peer f;
+    char text[64];
+    (void)state;
+    open_peer(&f, "shop");
+    tri_peer *there = f.bus->peers[1];
+    assert_non_null(there);
+    assert_null(f.bus->peers[2]);  // BU9: only whom it has to do with
+    for (int i = 0; i < CALLS; i++) {
+        name("far", i, text, sizeof(text));
+        tr_tell(f.sys, tr_spawn(f.sys, asker), Begin,
+                .to = tr_virtual_named(f.sys, text));
+    }
+    run(&f, 6);
+    // BU1: the bus holds its node, its peers, what it waits for, a counter.
+    assert_int_equal(f.bus->here, 0);
+    assert_int_equal(tri_map_count(&f.bus->calls), CALLS);
+    assert_int_equal(f.requests, CALLS);
+    for (uint32_t i = 1; i < f.requests; i++) {
+        assert_true(f.correlations[i] > f.correlations[i - 1]);  // VA13
+    }
+    assert_true(f.bus->next_number >= f.correlations[CALLS - 1]);
+    run(&f, 20);  // their time is over
+    assert_int_equal(tri_map_count(&f.bus->calls), 0);
+    assert_ptr_equal(f.bus->peers[1], there);
+    assert_int_equal(there->session.stream, 1);  // BU9: one for all of them
+    close_peer(&f);
+}
+
+static void test_MS12_a_payload_must_be_of_its_type(void **state)
+{
+    peer f;
+    char text[64];
+    unsigned char bytes[64];
+    Plus plus = {.a = 2, .b = 3};
+    (void)state;
+    open_peer(&f, "shop");
+    name("adder", 0, text, sizeof(text));
+    declare(&f, &Plus_tr_type, "");
+    size_t size = tri_binary_write(&Plus_tr_type, &plus, bytes,
+                                   sizeof(bytes), NULL);
+    assert_true(size > 1 && size <= sizeof(bytes));
+    assert_int_equal(request(&f, text, bytes, size), TR_OK);
+    for (size_t cut = 1; cut < size; cut++) {
+        tr_err err = request(&f, text, bytes, cut);
+        assert_true(err == TR_ESCHEMA || err == TR_OK);
+        if (err == TR_ESCHEMA) {
+            assert_non_null(strstr(f.text, "Plus"));
+        }
+    }
+    memset(bytes, 0xff, sizeof(bytes));
+    assert_int_equal(request(&f, text, bytes, sizeof(bytes)), TR_ESCHEMA);
+    assert_non_null(strstr(f.text, "Plus"));
+    // The actor is not hurt by any of it.
+    size = tri_binary_write(&Plus_tr_type, &plus, bytes, sizeof(bytes), NULL);
+    assert_int_equal(request(&f, text, bytes, size), TR_OK);
+    close_peer(&f);
+}
+
+static void test_MS12_what_was_not_declared_is_refused(void **state)
+{
+    peer f;
+    char text[64];
+    (void)state;
+    open_peer(&f, "shop");
+    name("adder", 0, text, sizeof(text));
+    assert_int_equal(request(&f, text, "", 0), TR_EINVAL);
+    assert_non_null(strstr(f.text, "declared"));
+    close_peer(&f);
+}
+
+static void test_VA8_VA9_another_namespace_is_kept_out(void **state)
+{
+    peer f;
+    char text[64];
+    (void)state;
+    open_peer(&f, "stage");
+    name("adder", 0, text, sizeof(text));
+    declare(&f, &Plus_tr_type, "");
+    assert_int_equal(request(&f, text, "", 0), TR_EFOREIGN);
+    // Its kinds are not ours either.
+    uint64_t nodes;
+    bool stateless;
+    assert_false(tri_bus_kind_of(f.bus, "far", 3, &nodes, &stateless) &&
+                 nodes != 0);
+    close_peer(&f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_BU1_BU2_BU5_BU9_VA13_calls_of_a_bus),
+        cmocka_unit_test(test_MS12_a_payload_must_be_of_its_type),
+        cmocka_unit_test(test_MS12_what_was_not_declared_is_refused),
+        cmocka_unit_test(test_VA8_VA9_another_namespace_is_kept_out),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
