@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "base/options.h"
 #include "sim/sim_disk.h"
+#include "sim/sim_mail.h"
 
 #define DELAY_MAX_DEFAULT TR_SECONDS(1)
 #define PAUSE_MAX_DEFAULT TR_SECONDS(10)
@@ -188,6 +189,7 @@ void tr_sim_free(tr_sim *sim)
         return;
     }
     tri_sim_world_fini(sim);
+    tri_sim_mail_free(sim);
     tri_sim_disk_free(sim);
     tri_sim_sites_free(sim);
     free(sim);

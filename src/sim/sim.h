@@ -224,6 +224,8 @@ struct tr_sim {
     tri_map sites;  // of tr_buggify
     tri_sim_site *site_first, *site_last;
     tri_sim_disk *disk;
+    struct tri_sim_mail *mail;  // of the systems that are looked at
+    tr_nanos calm_since;        // the faults ended then; 0: they have not
 
     /* After every step, on the stack that runs the world. */
     void (*after_step)(tr_sim *sim, void *user);

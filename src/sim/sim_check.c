@@ -10,6 +10,7 @@
 #include <inttypes.h>
 
 #include "core/runtime.h"
+#include "sim/sim_mail.h"
 #include "system/layers.h"
 
 #define HISTORY_BITS 4
@@ -20,6 +21,7 @@ typedef struct look {
     tr_sim *sim;
     const tri_sim_attached *it;
     bool at_rest;
+    tri_sim_mail *mail;
     tri_cell *cell;  // where the first thing is wrong, or NULL
     const char *what, *detail;
     uint64_t number;
@@ -136,6 +138,7 @@ static bool check_cell(void *user, tri_cell *cell, uint32_t depth)
     const tri_ext *ext = tri_ext_of(cell);
 
     (void)depth;
+    tri_sim_mail_read(at->mail, cell);
     check_transitions(at, cell);
     if (ext != NULL) {
         check_turns(at, cell, ext);
@@ -191,11 +194,19 @@ void tri_sim_check(tr_sim *sim, bool all)
         }
         it->touched = false;
         at.at_rest = is_idle(sys);
+        at.mail = tri_sim_mail_of(sim, it);
+        if (at.mail == NULL) {
+            continue;  // no memory
+        }
         tri_visit(sys, check_cell, &at);
         if (at.cell != NULL) {
             tell(&at);
         }
         check_catalog(&at, sys);
+        tri_sim_mail_callbacks(at.mail);
+        if (at.at_rest || all) {
+            tri_sim_mail_rest(at.mail, all);
+        }
     }
     sim->touched = false;
 }

@@ -17,6 +17,12 @@
  *     correlation  two requests of an actor have one number
  *     timeout      a wait is still going on although its time is over
  *     rest         nothing can run, but a message waits for an actor that could
+ *     fifo         a message was handled after a later one of its sender
+ *     mail         a message is in no mailbox, and was neither handled nor a
+ *                  dead letter nor dropped as its actor's options say
+ *     callback     one of tr_ask_then was called twice, or never
+ *     liveness     since the faults ended a message has not been handled, or
+ *                  a call waits whose request nobody has
  *     catalog      more virtual actors are active than there are names
  */
 void tri_sim_check(tr_sim *sim, bool all);

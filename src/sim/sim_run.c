@@ -355,6 +355,7 @@ static void make_calm(run *it)
     tri_world *outside = &sim->outside.world;
 
     sim->calm = true;
+    sim->calm_since = sim->now;
     for (uint32_t i = 0; i < sim->node_count; i++) {
         run_node *rn = &it->nodes[i];
         tri_sim_resume(rn->node);

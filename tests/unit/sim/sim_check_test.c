@@ -9,16 +9,23 @@
 #include <cmocka.h>
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <troupe/troupe.h>
 
+#include "core/lifecycle.h"
 #include "core/runtime.h"
 #include "sim/sim_run.h"
 
 TR_MESSAGE(Answer);
 TR_REQUEST(Question, Answer);
 TR_MESSAGE(Ask, (tr_ref, whom));
+TR_MESSAGE(AskThen, (tr_ref, whom));
+TR_MESSAGE(Again, (uint64_t, then));
+TR_MESSAGE(Work, (uint32_t, number));
+TR_MESSAGE(Spin);
 
 /* Answers late. */
 static tr_err on_question(tr_ctx *ctx, void *self, const Question *m)
@@ -38,15 +45,73 @@ static tr_err on_ask(tr_ctx *ctx, const void *self, const Ask *m)
     return err == TR_ETIMEDOUT || err == TR_ECLOSED ? TR_OK : err;
 }
 
-TR_ACTOR(asker, void, TR_ON_INTERLEAVE(Ask, on_ask));
+static tr_err answered(tr_ctx *ctx, void *self, const void *reply, tr_err err)
+{
+    (void)ctx;
+    (void)self;
+    (void)reply;
+    (void)err;
+    return TR_OK;
+}
+
+static tr_err on_ask_then(tr_ctx *ctx, const void *self, const AskThen *m)
+{
+    (void)self;
+    tr_ask_then(ctx, m->whom, TR_MINUTES(5), answered, Question);
+    return TR_OK;
+}
+
+/* What a library does that calls it twice. */
+static tr_err on_again(tr_ctx *ctx, const void *self, const Again *m)
+{
+    (void)self;
+    return ((tr_then_fn)(uintptr_t)m->then)(ctx, NULL, NULL, TR_ETIMEDOUT);
+}
+
+TR_ACTOR(asker, void, TR_ON_INTERLEAVE(Ask, on_ask),
+         TR_ON_INTERLEAVE(AskThen, on_ask_then),
+         TR_ON_INTERLEAVE(Again, on_again));
+
+/* Never answers what it has taken. */
+static tr_err on_kept(tr_ctx *ctx, void *self, const Question *m)
+{
+    (void)self;
+    (void)tr_keep(ctx, m);
+    return TR_OK;
+}
+
+TR_ACTOR(keeper, void, TR_ON(Question, on_kept));
+
+static tr_err on_work(tr_ctx *ctx, void *self, const Work *m)
+{
+    (void)self;
+    (void)m;
+    return tr_sleep(ctx, TR_MS(100));
+}
+
+static tr_err on_spin(tr_ctx *ctx, void *self, const Spin *m)
+{
+    (void)self;
+    (void)m;
+    tr_tell(ctx, tr_self(ctx), Spin);
+    return TR_OK;
+}
+
+TR_ACTOR(worker, void, TR_ON(Work, on_work), TR_ON(Spin, on_spin));
 
 typedef struct plant {
     void (*spoil)(struct plant *it);
     void (*mend)(struct plant *it);  // before the run is cleaned up
-    tri_cell *cell, *idle;
+    bool busy;  // the world never rests
+    tri_cell *cell, *idle, *worker, *keeper;
     tri_ext *ext;
+    tr_system *sys;
+    tr_ref asker, idle_ref;
     uint64_t was;
+    tri_wait *wait;
+    tri_node *kept;
     char text[TRI_SIM_LINE_MAX];
+    char printed[4096];
 } plant;
 
 static tr_err workload(tr_sim *sim, void *user)
@@ -55,18 +120,33 @@ static tr_err workload(tr_sim *sim, void *user)
     tr_system *sys = tr_sim_node(sim, 0);
     tr_ref whom = tr_spawn(sys, silent), who = tr_spawn(sys, asker);
 
+    tr_ref keeps = tr_spawn(sys, keeper);
+    tr_ref works = tr_spawn(sys, worker);
+
     tr_tell(sys, who, Ask, .whom = whom);
     tr_tell(sys, who, Ask, .whom = whom);
+    tr_tell(sys, who, AskThen, .whom = whom);
+    tr_tell(sys, who, Ask, .whom = keeps);
     tr_sim_advance(sim, TR_SECONDS(1));
+    for (uint32_t i = 0; i < 4; i++) {
+        tr_tell(sys, works, Work, .number = i);
+    }
+    tr_sim_advance(sim, TR_MS(10));  // the first is under way
+    it->sys = sys;
+    it->asker = who;
+    it->keeper = tri_ref_cell(keeps);
+    it->worker = tri_ref_cell(works);
     it->cell = tri_ref_cell(who);
     it->ext = tri_ext_of(it->cell);
-    it->idle = tri_ref_cell(tr_spawn(sys, silent));
+    it->idle_ref = tr_spawn(sys, worker);
+    it->idle = tri_ref_cell(it->idle_ref);
+    tr_sim_advance(sim, TR_MS(1));
     if (it->spoil != NULL) {
         it->spoil(it);
     }
     // Steps, so that somebody looks.
     for (int i = 0; i < 200; i++) {
-        tr_sim_advance(sim, TR_MS(100));
+        tr_sim_advance(sim, it->busy ? TR_MS(0) : TR_MS(100));
     }
     return TR_OK;
 }
@@ -84,19 +164,41 @@ static void seen(tr_sim *sim, void *user)
 static tr_err run(plant *it)
 {
     tr_sim_options options = {.size = sizeof(options), .workload = workload,
-                              .user = it, .nodes = 1};
-    tri_sim_plan plan = {.seed = 5, .silent = true};
+                              .user = it, .nodes = 1,
+                              .quiet_time = it->busy ? TR_MS(5) : 0};
+    tri_sim_plan plan = {.seed = 5, .program = "prog"};
     tri_sim_result result;
+    FILE *out = tmpfile();
+    int error = dup(STDERR_FILENO);
 
-    return tri_sim_run_plan(&options, &plan, &result, seen, it);
+    assert_non_null(out);
+    assert_true(error >= 0 && dup2(fileno(out), STDERR_FILENO) >= 0);
+    tr_err err = tri_sim_run_plan(&options, &plan, &result, seen, it);
+    assert_true(dup2(error, STDERR_FILENO) >= 0);
+    close(error);
+    rewind(out);
+    it->printed[fread(it->printed, 1, sizeof(it->printed) - 1, out)] = '\0';
+    fclose(out);
+    return err;
+}
+
+static void expect_in(const char *text, const char *what)
+{
+    if (strstr(text, what) == NULL) {
+        fail_msg("\"%s\" is not in \"%s\"", what, text);
+    }
 }
 
 static void expect_found(plant it, const char *what)
 {
-    assert_int_equal(run(&it), TR_EFAILED);
-    if (strstr(it.text, what) == NULL) {
-        fail_msg("\"%s\" is not in \"%s\"", what, it.text);
+    if (run(&it) != TR_EFAILED) {
+        fail_msg("%s: not found", what);
     }
+    expect_in(it.text, what);
+    // The seed, what it is, and the line that runs it again.
+    expect_in(it.printed, "seed 5 failed at step ");
+    expect_in(it.printed, what);
+    expect_in(it.printed, "replay: prog --seed 5 --trace\n");
 }
 
 static void test_TE4_a_sound_run_passes(void **state)
@@ -178,13 +280,14 @@ static void test_TE4_correlations_that_are_wrong_are_found(void **state)
 
 static void spoil_timer(plant *it)
 {
-    it->was = (uint64_t)it->ext->waits->deadline;
-    it->ext->waits->deadline -= TR_MINUTES(5);
+    it->wait = it->ext->waits;
+    it->was = (uint64_t)it->wait->deadline;
+    it->wait->deadline -= TR_MINUTES(5);
 }
 
 static void mend_timer(plant *it)
 {
-    it->ext->waits->deadline = (tr_nanos)it->was;
+    it->wait->deadline = (tr_nanos)it->was;
 }
 
 static void test_TE4_a_wait_beyond_its_time_is_found(void **state)
@@ -212,6 +315,151 @@ static void test_TE4_a_forgotten_message_is_found(void **state)
                  "invariant rest");
 }
 
+/* ---- messages ---- */
+
+/* The oldest of four is being handled: these wait. */
+static tri_node *waiting(plant *it)
+{
+    tri_node *oldest = it->worker->queue;
+
+    TRI_CHECK(oldest != NULL);
+    TRI_CHECK(oldest->next != NULL);
+    TRI_CHECK(oldest->next->next != NULL);
+    return oldest;
+}
+
+static void spoil_order(plant *it)
+{
+    tri_node *a = waiting(it), *b = a->next;
+
+    a->next = b->next;
+    b->next = a;
+    it->worker->queue = b;
+}
+
+static void test_TE2_TE4_messages_out_of_order_are_found(void **state)
+{
+    (void)state;
+    expect_found((plant){.spoil = spoil_order}, "invariant fifo: Work");
+}
+
+static void spoil_a_message(plant *it)
+{
+    tri_node *a = waiting(it);
+
+    a->next = a->next->next;
+    atomic_fetch_sub_explicit(&it->worker->queued, 1, memory_order_relaxed);
+}
+
+static void test_TE4_a_lost_message_is_found(void **state)
+{
+    (void)state;
+    expect_found((plant){.spoil = spoil_a_message},
+                 "invariant mail: a message is nowhere");
+}
+
+static void spoil_a_block(plant *it)
+{
+    tri_node *a = waiting(it), *b = a->next;
+
+    a->next = b->next;
+    atomic_fetch_sub_explicit(&it->worker->queued, 1, memory_order_relaxed);
+    // Freed, and somebody has it already.
+    tri_msg_free(&it->sys->outside->cache, tri_msg_from(b));
+    tr_tell(it->sys, it->idle_ref, Work, .number = 9);
+}
+
+static void test_TE4_a_message_freed_unhandled_is_found(void **state)
+{
+    (void)state;
+    expect_found((plant){.spoil = spoil_a_block}, "invariant mail: a message");
+}
+
+/* As if its wake-up had been lost, while others are always busy. */
+static void spoil_a_wakeup(plant *it)
+{
+    atomic_fetch_and_explicit(&it->idle->mail, ~TRI_MAIL_IDLE,
+                              memory_order_relaxed);
+    tr_tell(it->sys, it->idle_ref, Work, .number = 1);
+    tr_tell(it->sys, tr_spawn(it->sys, worker), Spin);
+}
+
+static void mend_wakeup(plant *it)
+{
+    tri_schedule(it->sys->driven_worker, it->idle);
+}
+
+static void test_TE4_a_message_that_starves_is_found(void **state)
+{
+    (void)state;
+    expect_found((plant){.spoil = spoil_a_wakeup, .mend = mend_wakeup,
+                         .busy = true},
+                 "invariant liveness: a message");
+}
+
+/* ---- calls ---- */
+
+static tri_wait *then_wait(plant *it)
+{
+    tri_wait *w = it->ext->waits;
+
+    while (w != NULL && w->kind != TRI_WAIT_THEN) {
+        w = w->next;
+    }
+    assert_non_null(w);
+    return w;
+}
+
+static void spoil_callback(plant *it)
+{
+    tri_wait *w = then_wait(it);
+
+    tri_disarm(it->sys, w->wheel, &w->timer);
+    tri_wait_unlink(it->cell, w);
+    free(w);
+}
+
+static void test_TE4_a_callback_that_never_comes_is_found(void **state)
+{
+    (void)state;
+    expect_found((plant){.spoil = spoil_callback},
+                 "invariant callback: tr_ask_then was never called");
+}
+
+static void spoil_callback_too(plant *it)
+{
+    tr_tell(it->sys, it->asker, Again,
+            .then = (uint64_t)(uintptr_t)then_wait(it)->then);
+}
+
+static void test_TE4_a_callback_that_comes_twice_is_found(void **state)
+{
+    (void)state;
+    expect_found((plant){.spoil = spoil_callback_too},
+                 "invariant callback: tr_ask_then was called a second time");
+}
+
+static void spoil_request(plant *it)
+{
+    tri_ext *ext = tri_ext_of(it->keeper);
+
+    it->kept = ext->kept;
+    assert_non_null(it->kept);
+    ext->kept = NULL;
+}
+
+static void mend_request(plant *it)
+{
+    tri_ext_of(it->keeper)->kept = it->kept;
+}
+
+static void test_TE4_a_call_that_nobody_can_answer_is_found(void **state)
+{
+    (void)state;
+    expect_found((plant){.spoil = spoil_request, .mend = mend_request},
+                 "invariant liveness: a call waits");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -221,6 +469,13 @@ int main(void)
         cmocka_unit_test(test_TE4_correlations_that_are_wrong_are_found),
         cmocka_unit_test(test_TE4_a_wait_beyond_its_time_is_found),
         cmocka_unit_test(test_TE4_a_forgotten_message_is_found),
+        cmocka_unit_test(test_TE2_TE4_messages_out_of_order_are_found),
+        cmocka_unit_test(test_TE4_a_lost_message_is_found),
+        cmocka_unit_test(test_TE4_a_message_freed_unhandled_is_found),
+        cmocka_unit_test(test_TE4_a_message_that_starves_is_found),
+        cmocka_unit_test(test_TE4_a_callback_that_never_comes_is_found),
+        cmocka_unit_test(test_TE4_a_callback_that_comes_twice_is_found),
+        cmocka_unit_test(test_TE4_a_call_that_nobody_can_answer_is_found),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
