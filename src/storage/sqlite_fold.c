@@ -242,14 +242,39 @@ void tri_sqlite_fold_postpone(tri_sqlite_store *store)
     store->writer.fold.not_before = world->ops->mono(world) + FAILED_SPAN;
 }
 
+/*
+ * Rows are said to wait, but none is in the index: the mark that we know is
+ * older than the file's, because its commit was not seen through, and the
+ * reader has pruned by the newer one. Or there is no memory: then later.
+ */
+static void look_again(tri_sqlite_store *store)
+{
+    int code = tri_sqlite_write_begin(store);  // learns the mark
+
+    if (code == SQLITE_OK) {
+        code = tri_sqlite_db_run(&store->writer.db, TRI_SQL_ROLLBACK);
+    }
+    if (code != SQLITE_OK) {
+        tri_sqlite_write_cancel(store);
+    }
+    if (code != SQLITE_OK || rows_waiting(store) > 0) {
+        tri_sqlite_fold_postpone(store);
+    }
+}
+
 void tri_sqlite_fold_step(tri_sqlite_store *store, uint32_t rows)
 {
     tri_sqlite_fold *fold = &store->writer.fold;
     bool done = false;
 
-    if (fold->entries == NULL && !fold->trimming &&
-        (rows_waiting(store) == 0 || !start(store))) {
-        return;
+    if (fold->entries == NULL && !fold->trimming) {
+        if (rows_waiting(store) == 0) {
+            return;
+        }
+        if (!start(store)) {
+            look_again(store);
+            return;
+        }
     }
     if (step(store, rows, &done) == SQLITE_OK) {
         if (done) {
