@@ -1140,8 +1140,8 @@ void tri_route_timer(tri_bus *bus, tri_route *r)
 
 /* ---- views ---- */
 
-static void claim(tri_bus *bus, uint32_t owner, tri_virtual *v,
-                  uint64_t number)
+static void claim(tri_bus *bus, uint32_t owner, uint64_t epoch,
+                  tri_virtual *v, uint64_t number)
 {
     tri_decision decision;
     if (owner == bus->here) {
@@ -1155,8 +1155,19 @@ static void claim(tri_bus *bus, uint32_t owner, tri_virtual *v,
     }
     tri_writer w = tri_bus_item(bus, TRI_ITEM_CLAIM);
     tri_write_u64(&w, number);
+    tri_write_u64(&w, epoch);
     tri_write_text(&w, v->text);
     (void)tri_bus_put(bus, owner, &w, NULL);
+}
+
+/* What claims to us was told that we are the owner, perhaps before us. */
+static void believe(tri_bus *bus, uint32_t shard, uint64_t epoch)
+{
+    uint64_t known;
+    (void)tri_shard_owner(&bus->cluster->directory, shard, &known);
+    if (epoch > known) {
+        tri_route_shard(bus, shard, bus->here, epoch);
+    }
 }
 
 void tri_route_claim(tri_bus *bus, tri_peer *peer, tri_reader *r)
@@ -1164,13 +1175,17 @@ void tri_route_claim(tri_bus *bus, tri_peer *peer, tri_reader *r)
     char text[TRI_ID_MAX + 1];
     tri_decision decision;
     uint64_t number = tri_read_u64(r);
+    uint64_t epoch = tri_read_u64(r);
     tri_read_text(r, text, TRI_ID_MAX);
+    if (r->failed) {
+        return;
+    }
+    uint32_t shard = tri_shard_of(text, strlen(text));
     tri_place place = {.node = peer->node, .number = number};
-    if (r->failed ||
-        tri_shard_owner(&bus->cluster->directory,
-                        tri_shard_of(text, strlen(text)), NULL) !=
-            bus->here) {
-        return;  // a view that is older or newer: it will claim again
+    believe(bus, shard, epoch);
+    if (tri_shard_owner(&bus->cluster->directory, shard, NULL) !=
+        bus->here) {
+        return;  // of an older view: it claims to the next owner, too
     }
     if (tri_directory_register(&bus->cluster->directory, text, strlen(text),
                                place, &decision) == TR_OK &&
@@ -1185,6 +1200,7 @@ void tri_route_claimed(tri_bus *bus, tri_peer *peer, tri_reader *r)
     uint32_t shard = tri_read_u32(r);
     uint64_t epoch = tri_read_u64(r), known;
     if (!r->failed && shard < TRI_SHARDS) {
+        believe(bus, shard, epoch);
         (void)tri_shard_owner(&bus->cluster->directory, shard, &known);
         if (epoch == known) {
             bus->handover[shard].missing &= ~(UINT64_C(1) << peer->node);
@@ -1233,7 +1249,7 @@ void tri_route_shard(tri_bus *bus, uint32_t shard, uint32_t owner,
         uint64_t here = tri_virtual_is_active(r->v) ? r->here : 0;
         tri_lock_drop(&records->lock);
         if (here != 0) {
-            claim(bus, owner, r->v, here);
+            claim(bus, owner, epoch, r->v, here);
         }
         if (r->state == TRI_ROUTE_ASKING) {
             ask_later(bus, r);

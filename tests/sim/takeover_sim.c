@@ -5,7 +5,7 @@
  * played by the workload, gives shards to other nodes, node by node and each
  * a little later; it kills nodes, says that they are dead, gives their shards
  * away, and lets them come back in another life. Meanwhile actors are asked
- * and watched from a node that stays.
+ * from all nodes, often by all at once, and watched from a node that stays.
  *   - of each name at most one activation is alive at any time;
  *   - a question is answered, unless a node died with it or it was passed on
  *     more often than is allowed;
@@ -40,6 +40,7 @@ typedef struct board {
     uint32_t kills;
     uint64_t asked, answered, told;
     tr_ref guard;
+    tr_ref callers[NODES];
     const char *broken;
 } board;
 
@@ -48,6 +49,7 @@ static board the_board;  // one world at a time
 TR_MESSAGE(Answer, (uint32_t, node));
 TR_REQUEST(Who, Answer);
 TR_MESSAGE(Guard, (uint32_t, key));
+TR_MESSAGE(Call, (uint32_t, key));
 
 static void broken(const char *what)
 {
@@ -113,23 +115,37 @@ static tr_err on_who(tr_ctx *ctx, Target *self, const Who *m)
 TR_ACTOR(target, Target, TR_HOOK(pre_start, target_start),
          TR_HOOK(post_stop, target_stop), TR_ON(Who, on_who));
 
-/* ---- the one who asks and watches ---- */
+/* ---- those who ask, and the one who watches ---- */
 
-static tr_err on_guard(tr_ctx *ctx, void *self, const Guard *m)
+static void ask(tr_ctx *ctx, tr_ref ref)
 {
     board *b = &the_board;
-    tr_ref ref = tr_virtual(ctx, "target", keys[m->key]);
-    uint32_t kills = b->kills;
 
-    (void)self;
     b->asked++;
     tr_err err = tr_ask(ctx, ref, NULL, TR_SECONDS(20), Who);
     b->answered += err == TR_OK;
     // TR_ELIMIT: passed on too often (MS7).
-    if (err != TR_OK && err != TR_ELIMIT && kills == 0 && b->kills == 0) {
+    if (err != TR_OK && err != TR_ELIMIT && b->kills == 0) {
         broken("a question was not answered although nobody died");
     }
-    b->open[m->key] = 1;  // watching twice is watching once
+}
+
+static tr_err on_call(tr_ctx *ctx, void *self, const Call *m)
+{
+    (void)self;
+    ask(ctx, tr_virtual(ctx, "target", keys[m->key]));
+    return TR_OK;
+}
+
+TR_ACTOR(caller, void, TR_ON(Call, on_call));
+
+static tr_err on_guard(tr_ctx *ctx, void *self, const Guard *m)
+{
+    tr_ref ref = tr_virtual(ctx, "target", keys[m->key]);
+
+    (void)self;
+    ask(ctx, ref);
+    the_board.open[m->key] = 1;  // watching twice is watching once
     tr_watch(ctx, ref);
     return TR_OK;
 }
@@ -227,6 +243,7 @@ static tr_err node(tr_system *sys, uint32_t index, void *user)
 
     TR_TRY(mesh_join(&b->mesh, index, sys));
     tell_views(b, sys);
+    b->callers[index] = tr_spawn(sys, caller);
     if (index == HOME) {
         b->guard = tr_spawn(sys, guard);
     }
@@ -242,6 +259,24 @@ static void begin(tr_sim *sim, void *user)
     look_up_shards(b);
 }
 
+/* All nodes at once, one of which may just have ended it. */
+static void call_all(tr_sim *sim, board *b, uint32_t key)
+{
+    tr_system *first = b->mesh.systems[tr_sim_random(sim, NODES)];
+
+    if (first != NULL && tr_sim_random(sim, 2) == 0) {
+        tr_stop(first, tr_virtual(first, "target", keys[key]));
+    }
+    for (uint32_t n = 0; n < NODES; n++) {
+        if (b->mesh.systems[n] != NULL) {
+            tr_tell(b->mesh.systems[n], b->callers[n], Call, .key = key);
+        }
+        if (tr_sim_random(sim, 2) == 0) {
+            tr_sim_advance(sim, (tr_nanos)tr_sim_random(sim, TR_MS(2)) + 1);
+        }
+    }
+}
+
 static tr_err workload(tr_sim *sim, void *user)
 {
     board *b = user;
@@ -253,8 +288,10 @@ static tr_err workload(tr_sim *sim, void *user)
         uint32_t n = (uint32_t)tr_sim_random(sim, NODES);
         uint64_t what = tr_sim_random(sim, 20);
         tr_system *sys = b->mesh.systems[n];
-        if (what < 10) {
+        if (what < 5) {
             tr_tell(b->mesh.systems[HOME], b->guard, Guard, .key = key);
+        } else if (what < 11) {
+            call_all(sim, b, key);
         } else if (what < 14) {
             if (sys != NULL) {
                 give_away(sim, b, key, n);
