@@ -38,6 +38,32 @@ typedef enum tr_drain {  // where mail goes that is left when an actor ends
     TR_DRAIN_REDIRECT,
 } tr_drain;
 
+/* The rest of a call that an interceptor stands in front of. */
+typedef struct tr_call tr_call;
+
+/*
+ * Code around every handler of an actor: tracing, access rights, timing. A
+ * list of them, NULL at its end, is chosen for one actor or for the system;
+ * the first in the list is the outermost, the system's are outside of the
+ * actor's own. List and interceptors are borrowed as long as the system lives.
+ *
+ * around runs as a part of the turn, with all that a handler may do. It goes
+ * on with tr_proceed, which may give msg away (so read it before), and returns
+ * what came of it, or something else: an error is a failure of the actor.
+ * Without tr_proceed the handler does not run; a request is then to be
+ * answered (tr_reply, tr_refuse; with msg) or it gets TR_ENOREPLY. After a
+ * tr_panic the rest of around does not run.
+ *
+ * Handlers of messages are meant, timers' and replies' of tr_ask_pipe, too;
+ * not hooks, on_run, on_signal, nor the callbacks of tr_ask_then.
+ */
+typedef struct tr_interceptor {
+    const char *name;
+    tr_err (*around)(tr_ctx *ctx, const tr_msg *msg, tr_call *call,
+                     void *user);
+    void *user;
+} tr_interceptor;
+
 typedef struct tr_spawn_options {
     size_t size;
     const char *name;          // unique among siblings; default "$<id>"
@@ -60,6 +86,7 @@ typedef struct tr_spawn_options {
     bool joinable;             // the final state is kept until tr_join
     bool auto_stop;            // ends when the last tr_handle is dropped
     const tr_serializer *serializer;  // of what is stored; default: JSON
+    const tr_interceptor *const *interceptors;  // around its handlers
 } tr_spawn_options;
 
 enum { TR_TEXT_SIZE = 128 };
@@ -198,6 +225,27 @@ TR_API void tr_ask_then(tr_ctx *ctx, tr_ref to, tr_nanos timeout,
  */
 TR_API void tr_ask_pipe(tr_ctx *ctx, tr_ref to, tr_nanos timeout,
                         const tr_type *type, const void *payload);
+
+/* ---- around and along a call ---- */
+
+/*
+ * From an interceptor: what it stands in front of, then the handler. Once; a
+ * second time is TR_EINVAL and nothing runs. Else what the handler returned.
+ */
+TR_API TR_NODISCARD tr_err tr_proceed(tr_call *call);
+/*
+ * The context of this turn: its message's, or what was set since; NULL if
+ * there is none. Borrowed until the turn ends or sets another.
+ */
+TR_API const tr_context *tr_context_of(tr_ctx *ctx);
+/*
+ * From now to the end of the turn all that is told, asked and tried carries a
+ * copy, and so do the turns that come of it, on this node; NULL: nothing does.
+ * A tr_forward carries what its message came with, a reply and a timer carry
+ * nothing, and a tr_ask_then goes on with the context it was asked in. No ask
+ * waits beyond context->deadline.
+ */
+TR_API void tr_context_set(tr_ctx *ctx, const tr_context *context);
 
 /* ---- answering; m is the handler's message or a kept one ---- */
 

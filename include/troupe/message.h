@@ -88,6 +88,20 @@ typedef struct tr_serializer {
     void *user;
 } tr_serializer;
 
+enum { TR_BAGGAGE_SIZE = 32 };
+
+/*
+ * What a call carries along, from the message that began it to all that its
+ * handlers send: tr_context_set. The library reads the deadline only; zero
+ * means that there is none.
+ */
+typedef struct tr_context {
+    uint64_t trace[2];   // id of the whole call
+    uint64_t span;       // id of the step that sends
+    tr_nanos deadline;   // tr_now beyond which nobody waits for the outcome
+    unsigned char baggage[TR_BAGGAGE_SIZE];  // yours
+} tr_context;
+
 TR_BEGIN_DECLS
 
 TR_API extern const tr_serializer tr_serializer_json;    // the default

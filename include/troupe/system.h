@@ -45,6 +45,7 @@ typedef struct tr_system_options {
     void (*log)(void *user, const tr_log_record *record);
     void *log_user;
     uint32_t virtual_names;        // of virtual actors, at most; default 16 Mi
+    const tr_interceptor *const *interceptors;  // around all handlers of yours
 } tr_system_options;
 
 /* What closing had to do. The caller sets size to sizeof(tr_close_report). */

@@ -714,6 +714,7 @@ void tri_bus_free(tri_cluster *cluster)
         return;
     }
     tr_ctx ctx = {.magic = TRI_CTX_MAGIC, .sys = bus->sys,
+                  .quick_tag = TRI_NO_TAG,
                   .worker = bus->sys->outside};
     bus->ctx = &ctx;
     bus->closed = true;

@@ -449,7 +449,8 @@ bool tri_bus_reply(tri_worker *worker, tri_cell *cell, tr_msg *reply)
     if (heard == NULL) {
         return false;
     }
-    tr_ctx ctx = {.magic = TRI_CTX_MAGIC, .sys = bus->sys, .worker = worker,
+    tr_ctx ctx = {.magic = TRI_CTX_MAGIC, .sys = bus->sys,
+                  .quick_tag = TRI_NO_TAG, .worker = worker,
                   .cell = cell};
     bus->ctx = &ctx;
     tri_envelope e = {.direction = TRI_RESPONSE, .target_node = heard->node,

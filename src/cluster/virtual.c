@@ -97,6 +97,12 @@ static tr_err kind_new(tri_actor_from *who, const tr_actor_def *def,
     kind->name = strdup(def->name);
     kind->def = def;
     kind->behaviour = tri_behaviour_get(sys, who->worker, def);
+    if (kind->behaviour != NULL &&
+        (s->interceptors != NULL || sys->options.interceptors != NULL)) {
+        kind->behaviour =
+            tri_behaviour_wrap(sys, kind->behaviour,
+                               sys->options.interceptors, s->interceptors);
+    }
     kind->group = group;
     kind->soft_limit = s->soft_limit;
     kind->idle = o->idle != 0 ? o->idle : TRI_IDLE_DEFAULT;

@@ -19,7 +19,8 @@ static __attribute__((noinline)) void tell_slow(tr_from from, tr_ref to,
                                                 const void *payload)
 {
     tri_actor_from who = tri_enter(from);
-    tr_msg *msg = tri_msg_new(&who.worker->cache, type, payload, false);
+    tr_msg *msg = tri_msg_new_with(&who.worker->cache, type, payload, false,
+                                   tri_ctx_context(who.ctx));
     if (TRI_LIKELY(msg != NULL)) {
         tri_send(&who, to, msg);
     } else {
@@ -34,7 +35,7 @@ static inline bool tell_quick(tr_ctx *ctx, tr_ref to, const tr_type *type,
 {
     tri_worker *worker = ctx->worker;
     tri_cell *cell = tri_ref_cell(to);
-    if (TRI_UNLIKELY((to.cell >> 48) != ctx->sys->tag ||
+    if (TRI_UNLIKELY((to.cell >> 48) != ctx->quick_tag ||
                      !tri_type_is_quick(type))) {
         return false;
     }
@@ -48,7 +49,10 @@ static inline bool tell_quick(tr_ctx *ctx, tr_ref to, const tr_type *type,
     if (TRI_UNLIKELY(msg == NULL)) {
         return false;
     }
-    msg->sender = tri_cell_ref(ctx->sys, ctx->cell);
+    // As tri_cell_ref. Relaxed: our own id.
+    msg->sender = (tr_ref){
+        (uint64_t)(uintptr_t)ctx->cell | ctx->quick_tag << 48,
+        atomic_load_explicit(&ctx->cell->id, memory_order_relaxed)};
     uint32_t depth;
     if (TRI_UNLIKELY(tri_push_user(worker, cell, to.id, msg, &depth) !=
                      TR_OK)) {
@@ -78,7 +82,8 @@ tr_err (tr_try_tell)(tr_from from, tr_ref to, const tr_type *type,
                      const void *payload)
 {
     tri_actor_from who = tri_enter(from);
-    tr_msg *msg = tri_msg_new(&who.worker->cache, type, payload, false);
+    tr_msg *msg = tri_msg_new_with(&who.worker->cache, type, payload, false,
+                                   tri_ctx_context(who.ctx));
     tr_err err = TR_ENOMEM;
     if (msg != NULL) {
         err = tri_try_send(&who, to, msg);
@@ -96,7 +101,8 @@ void (tr_tell_urgent)(tr_from from, tr_ref to, uint8_t priority,
 {
     TRI_CHECK(priority >= 1 && priority <= TR_PRIORITY_MAX);
     tri_actor_from who = tri_enter(from);
-    tr_msg *msg = tri_msg_new(&who.worker->cache, type, payload, false);
+    tr_msg *msg = tri_msg_new_with(&who.worker->cache, type, payload, false,
+                                   tri_ctx_context(who.ctx));
     tri_cell *cell = tri_ref_cell(to);
     bool here = (to.cell >> 48) == who.sys->tag;
     if (msg == NULL) {
@@ -505,6 +511,10 @@ void (tr_become)(tr_ctx *ctx, const tr_actor_def *behaviour)
     tri_cell *cell = ctx->cell;
     const tri_behaviour *next =
         tri_behaviour_get(ctx->sys, ctx->worker, behaviour);
+    const tri_behaviour *now = tri_cell_behaviour(cell);
+    if (next != NULL && now->plain != NULL) {
+        next = tri_behaviour_wrap(ctx->sys, next, now->outer, now->inner);
+    }
     tri_ext *ext = tri_ext_need(ctx->worker, cell);
     if (next == NULL || ext == NULL) {
         (tr_panic)(ctx, "tr_become", "out of memory");

@@ -392,16 +392,22 @@ void tri_wait_woken(tr_ctx *ctx, tri_wait *wait)
 
 static tr_nanos deadline_of(tr_ctx *ctx, tr_nanos timeout)
 {
-    if (timeout == TR_FOREVER) {
-        return TR_FOREVER;
+    tr_nanos deadline = TR_FOREVER;
+    if (timeout != TR_FOREVER) {
+        tr_nanos span = timeout > 0 ? timeout : ctx->sys->options.ask_timeout;
+        // Never early; of a long span a little late.
+        tri_world *world = ctx->sys->world;
+        tr_nanos now = span >= TRI_COARSE && world->ops->mono_coarse != NULL
+                           ? world->ops->mono_coarse(world) + TRI_CLOCK_LAG
+                           : tri_clock(ctx->worker);
+        deadline = span >= TR_FOREVER - now ? TR_FOREVER : now + span;
     }
-    tr_nanos span = timeout > 0 ? timeout : ctx->sys->options.ask_timeout;
-    // Never early; of a long span a little late.
-    tri_world *world = ctx->sys->world;
-    tr_nanos now = span >= TRI_COARSE && world->ops->mono_coarse != NULL
-                       ? world->ops->mono_coarse(world) + TRI_CLOCK_LAG
-                       : tri_clock(ctx->worker);
-    return span >= TR_FOREVER - now ? TR_FOREVER : now + span;
+    // Whoever asked us does not wait longer than that.
+    const tr_context *context = tri_ctx_context(ctx);
+    return context != NULL && context->deadline != 0 &&
+                   context->deadline < deadline
+               ? context->deadline
+               : deadline;
 }
 
 tr_err tri_undelivered_as(tr_ref to, tr_err err)
@@ -416,7 +422,11 @@ tr_err tri_undelivered_as(tr_ref to, tr_err err)
 static tr_err send_request(tr_ctx *ctx, tri_wait *wait, tr_nanos deadline,
                            const void *payload)
 {
-    tr_msg *msg = tri_ask_new(&ctx->worker->cache, wait->type, payload);
+    const tr_context *context = tri_ctx_context(ctx);
+    tr_msg *msg = TRI_LIKELY(context == NULL)
+                      ? tri_ask_new(&ctx->worker->cache, wait->type, payload)
+                      : tri_msg_new_with(&ctx->worker->cache, wait->type,
+                                         payload, true, context);
     if (msg == NULL) {
         return TR_ENOMEM;
     }
@@ -672,10 +682,17 @@ static void ask_later(tr_ctx *ctx, uint8_t kind, tr_ref to, tr_nanos timeout,
                       tr_then_fn then, const tr_type *type,
                       const void *payload)
 {
-    tri_wait *wait = tri_mem_calloc(&ctx->sys->mem, sizeof(*wait));
+    const tr_context *context = tri_ctx_context(ctx);
+    tri_wait *wait = tri_mem_calloc(
+        &ctx->sys->mem,
+        sizeof(*wait) + (context != NULL ? sizeof(*context) : 0));
     if (wait == NULL || tri_ext_need(ctx->worker, ctx->cell) == NULL) {
         free(wait);
         (tr_panic)(ctx, type->name, "out of memory for a request");
+    }
+    if (context != NULL) {
+        wait->has_context = true;
+        memcpy(wait + 1, context, sizeof(*context));
     }
     wait->kind = kind;
     wait->then = then;
@@ -777,6 +794,11 @@ void tri_then_turn(tr_ctx *ctx, tri_wait *wait, tr_msg *reply)
         snprintf(text, sizeof(text), "%s", tr_strerror(err));
     }
     tri_wait done = *wait;
+    if (wait->has_context) {  // the turn goes on where it asked
+        tr_context context;
+        memcpy(&context, wait + 1, sizeof(context));
+        tri_ctx_carry(ctx, &context);
+    }
     tri_wait_unlink(ctx->cell, wait);
     free(wait);
     if (done.kind == TRI_WAIT_THEN) {

@@ -253,6 +253,11 @@ void tri_behaviours_free(tr_system *sys)
     tri_behaviour *behaviour;
     for (tri_map_iter it = tri_map_iter_begin(&sys->behaviours);
          (behaviour = tri_map_iter_next(&sys->behaviours, &it)) != NULL;) {
+        while (behaviour->wrapped != NULL) {
+            tri_behaviour *next = behaviour->wrapped->wrapped;
+            free(behaviour->wrapped);
+            behaviour->wrapped = next;
+        }
         free(behaviour);
     }
     tri_map_fini(&sys->behaviours);

@@ -174,6 +174,10 @@ typedef struct tri_behaviour {
     const tr_actor_def *def;
     const tr_handler *any;  // TR_ON_ANY, or NULL
     bool interleaves;       // has READ or INTERLEAVE handlers
+    struct tri_behaviour *wrapped;      // this one behind interceptors
+    const struct tri_behaviour *plain;  // of a wrapped one: intercept.c
+    const tr_interceptor *const *outer, *const *inner;
+    tr_handler any_wrapped;
     uint32_t mask;
     tri_slot slots[];
 } tri_behaviour;
@@ -236,6 +240,7 @@ typedef struct tri_wait {
     bool has_edge;          // deadlock.c
     bool linked;            // in the target's list of blocked senders
     bool listed;            // in its worker's list of asks
+    bool has_context;       // of THEN and PIPE: a tr_context is behind it
     uint16_t wheel;         // worker whose wheel holds the timer
     tr_then_fn then;        // TRI_WAIT_THEN
     tr_ref target;
@@ -508,6 +513,14 @@ tri_behaviour_find(const tri_behaviour *behaviour, const tr_type *type)
 const tri_behaviour *tri_behaviour_get(struct tr_system *sys,
                                        tri_worker *worker,
                                        const tr_actor_def *def);
+/*
+ * The same behaviour with interceptors around its handlers; either list may
+ * be NULL. NULL without memory.
+ */
+const tri_behaviour *
+tri_behaviour_wrap(struct tr_system *sys, const tri_behaviour *plain,
+                   const tr_interceptor *const *outer,
+                   const tr_interceptor *const *inner);
 void tri_behaviours_free(struct tr_system *sys);
 
 #endif

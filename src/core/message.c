@@ -8,13 +8,16 @@
 
 #include "schema/pack.h"
 
-tr_msg *tri_msg_new_raw(tri_cache *cache, const tr_type *type, size_t size,
-                        bool ask)
+/* With room in front for the parts that flags name. */
+static tr_msg *new_block(tri_cache *cache, const tr_type *type, size_t size,
+                         uint8_t flags)
 {
     if (size > SIZE_MAX / 4) {
         return NULL;
     }
-    size_t total = sizeof(tr_msg) + size + (ask ? sizeof(tri_ask) : 0);
+    size_t front = (flags & TRI_MSG_ASK ? sizeof(tri_ask) : 0) +
+                   (flags & TRI_MSG_CONTEXT ? sizeof(tr_context) : 0);
+    size_t total = sizeof(tr_msg) + size + front;
     uint32_t klass = total <= TRI_CLASS_QUICK ? tri_class_quick(total)
                                               : tri_class_of(total);
     char *block = klass == TRI_CLASS_BIG ? tri_big_alloc(cache->mem, total)
@@ -22,21 +25,28 @@ tr_msg *tri_msg_new_raw(tri_cache *cache, const tr_type *type, size_t size,
     if (block == NULL) {
         return NULL;
     }
-    tr_msg *msg = (tr_msg *)(void *)(block + (ask ? sizeof(tri_ask) : 0));
+    tr_msg *msg = (tr_msg *)(void *)(block + front);
     msg->node.next = NULL;
     msg->node.type = type;
     msg->node.kind = TRI_NODE_USER;
     msg->node.klass = (uint8_t)klass;
-    msg->node.flags = ask ? TRI_MSG_ASK : 0;
+    msg->node.flags = flags;
     msg->node.priority = 0;
+    msg->node.again = false;
     return msg;
 }
 
-tr_msg *tri_msg_new(tri_cache *cache, const tr_type *type, const void *payload,
-                    bool ask)
+tr_msg *tri_msg_new_raw(tri_cache *cache, const tr_type *type, size_t size,
+                        bool ask)
+{
+    return new_block(cache, type, size, ask ? TRI_MSG_ASK : 0);
+}
+
+static tr_msg *new_packed(tri_cache *cache, const tr_type *type,
+                          const void *payload, uint8_t flags)
 {
     if (TRI_LIKELY(type->var_count == 0)) {
-        tr_msg *msg = tri_msg_new_raw(cache, type, type->size, ask);
+        tr_msg *msg = new_block(cache, type, type->size, flags);
         if (msg != NULL) {
             tri_copy_small(msg->payload, payload, type->size);
         }
@@ -47,10 +57,29 @@ tr_msg *tri_msg_new(tri_cache *cache, const tr_type *type, const void *payload,
         return NULL;
     }
     size_t head = (type->size + 15u) & ~(size_t)15;
-    tr_msg *msg = tri_msg_new_raw(cache, type, head + tail, ask);
+    tr_msg *msg = new_block(cache, type, head + tail, flags);
     if (msg != NULL) {
         tri_pack(type, msg->payload, payload, msg->payload + head);
         msg->node.flags |= TRI_MSG_BLOBS;
+    }
+    return msg;
+}
+
+tr_msg *tri_msg_new(tri_cache *cache, const tr_type *type, const void *payload,
+                    bool ask)
+{
+    return new_packed(cache, type, payload, ask ? TRI_MSG_ASK : 0);
+}
+
+tr_msg *tri_msg_new_with(tri_cache *cache, const tr_type *type,
+                         const void *payload, bool ask,
+                         const tr_context *context)
+{
+    uint8_t flags = (uint8_t)((ask ? TRI_MSG_ASK : 0) |
+                              (context != NULL ? TRI_MSG_CONTEXT : 0));
+    tr_msg *msg = new_packed(cache, type, payload, flags);
+    if (msg != NULL && context != NULL) {
+        *tri_msg_context(msg) = *context;
     }
     return msg;
 }
@@ -65,7 +94,9 @@ void tri_msg_free_slow(tri_cache *cache, tr_msg *msg)
     } else if (flags & TRI_MSG_BLOBS) {
         tri_pack_release(msg->node.type, msg->payload);
     }
-    void *block = flags & TRI_MSG_ASK ? (void *)tri_msg_ask(msg) : msg;
+    void *block = flags & TRI_MSG_CONTEXT ? (void *)tri_msg_context(msg)
+                  : flags & TRI_MSG_ASK   ? (void *)tri_msg_ask(msg)
+                                          : msg;
     if (msg->node.klass == TRI_CLASS_STACK) {
         return;  // the memory is somebody's frame
     }
@@ -88,5 +119,6 @@ void tri_msg_become_error(tr_msg *msg, tr_err err, char *text_taken)
     memcpy(msg->payload, &error, sizeof(error));
     msg->node.type = NULL;
     msg->node.kind = TRI_NODE_REPLY;
-    msg->node.flags = TRI_MSG_ASK | TRI_MSG_ERROR;
+    msg->node.flags = TRI_MSG_ASK | TRI_MSG_ERROR |
+                      (msg->node.flags & TRI_MSG_CONTEXT);
 }

@@ -1,9 +1,10 @@
 /*
  * message.h - a message in its envelope: one block, payload inline.
  *
- *   [tri_ask]  tr_msg  payload  text and bytes of the payload
+ *   [tr_context]  [tri_ask]  tr_msg  payload  text and bytes of the payload
  *
- * The ask part stands in front and only in requests. A block begins on a
+ * The ask part stands in front and only in requests, the context only where
+ * the sender had one. A block begins on a
  * multiple of TRI_BLOCK_ALIGN and so does the tr_msg; the payload is 16 bytes
  * off such a multiple. That tells `m` of a typed handler (the payload) from
  * `m` of a TR_ON_ANY handler (the tr_msg) without asking anybody.
@@ -44,7 +45,7 @@ enum {
     TRI_MSG_IN_ORDER = 32,  // a tri_watch that is told through the user lane
     TRI_MSG_FOREIGN = 32,   // a tr_msg that came from another node
     TRI_MSG_ERROR = 64,     // a reply that carries tri_error_reply
-    TRI_MSG_RETRIED = 128,  // handed in again after a failure
+    TRI_MSG_CONTEXT = 128,  // a tr_context stands in front
 };
 
 typedef struct tri_node {
@@ -54,6 +55,7 @@ typedef struct tri_node {
     uint8_t klass;
     uint8_t flags;
     uint8_t priority;  // 0: ordinary
+    bool again;        // of a tr_msg: handed in again after a failure
 } tri_node;
 
 struct tr_msg {
@@ -85,6 +87,16 @@ static inline tri_ask *tri_msg_ask(tr_msg *msg)
 {
     TRI_CHECK_SLOW(msg->node.flags & TRI_MSG_ASK);
     return (tri_ask *)(void *)((char *)msg - sizeof(tri_ask));
+}
+
+_Static_assert(sizeof(tr_context) % TRI_BLOCK_ALIGN == 0,
+               "keeps the alignment");
+
+static inline tr_context *tri_msg_context(tr_msg *msg)
+{
+    TRI_CHECK_SLOW(msg->node.flags & TRI_MSG_CONTEXT);
+    size_t ask = msg->node.flags & TRI_MSG_ASK ? sizeof(tri_ask) : 0;
+    return (tr_context *)(void *)((char *)msg - ask - sizeof(tr_context));
 }
 
 /* From what a handler holds to the envelope. */
@@ -138,6 +150,7 @@ static inline tr_msg *tri_msg_new_quick(tri_cache *cache, const tr_type *type,
         msg->node.klass = (uint8_t)klass;
         msg->node.flags = 0;
         msg->node.priority = 0;
+        msg->node.again = false;
         tri_copy_small(msg->payload, payload, size);
     }
     return msg;
@@ -155,6 +168,10 @@ static inline bool tri_type_is_quick(const tr_type *type)
  */
 tr_msg *tri_msg_new(tri_cache *cache, const tr_type *type, const void *payload,
                     bool ask);
+/* The same with a copy of *context in front, unless that is NULL. */
+tr_msg *tri_msg_new_with(tri_cache *cache, const tr_type *type,
+                         const void *payload, bool ask,
+                         const tr_context *context);
 /* A message whose payload the caller fills in: no text is copied. */
 tr_msg *tri_msg_new_raw(tri_cache *cache, const tr_type *type, size_t size,
                         bool ask);
@@ -186,8 +203,8 @@ static inline tr_msg *tri_ask_new(tri_cache *cache, const tr_type *type,
 static inline void tri_msg_free(tri_cache *cache, tr_msg *msg)
 {
     uint8_t flags = msg->node.flags;
-    if (TRI_LIKELY((flags & (TRI_MSG_BLOBS | TRI_MSG_ERROR |
-                             TRI_MSG_TIMER)) == 0 &&
+    if (TRI_LIKELY((flags & (TRI_MSG_BLOBS | TRI_MSG_ERROR | TRI_MSG_TIMER |
+                             TRI_MSG_CONTEXT)) == 0 &&
                    msg->node.klass < TRI_CLASS_COUNT)) {
         size_t front = (flags & TRI_MSG_ASK) * sizeof(tri_ask);
         _Static_assert(TRI_MSG_ASK == 1, "a factor");

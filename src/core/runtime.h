@@ -88,6 +88,7 @@ enum {
     TRI_CTX_REPLIES = 2,   // reply messages whose text the turn borrows
     TRI_CTX_FUTURES = 4,
     TRI_CTX_MSG_GONE = 8,  // kept, stashed or forwarded: not ours any more
+    TRI_CTX_CONTEXT = 16,  // `context` is set, and travels with what is sent
 };
 
 typedef struct tri_scratch {
@@ -102,6 +103,7 @@ struct tr_ctx {
     tri_worker *worker;
     tri_cell *cell;
     tr_msg *msg;       // being handled, or NULL
+    uint64_t quick_tag;  // the system's; none where each send looks closer
     uint8_t kind;      // tri_turn_kind
     uint8_t phase;     // tr_phase
     uint8_t flags;     // TRI_CTX_*
@@ -118,8 +120,26 @@ struct tr_ctx {
     tri_node *replies;
     const char *fail_site;
     char *fail_text;   // malloc'd: from tr_fail or tr_panic, until used
+    tr_context context;  // of the turn, where TRI_CTX_CONTEXT
     tri_jump_buf jump;
 };
+
+#define TRI_NO_TAG UINT64_MAX  // no ref has it
+
+/* From now on what is sent carries the context. */
+static inline void tri_ctx_carry(tr_ctx *ctx, const tr_context *context)
+{
+    ctx->context = *context;
+    ctx->flags |= TRI_CTX_CONTEXT;
+    ctx->quick_tag = TRI_NO_TAG;
+}
+
+/* What the messages of this turn carry along, or NULL. */
+static inline const tr_context *tri_ctx_context(const tr_ctx *ctx)
+{
+    return ctx != NULL && (ctx->flags & TRI_CTX_CONTEXT) ? &ctx->context
+                                                         : NULL;
+}
 
 /* What the fiber that is switched to does first, for the one left behind. */
 typedef enum tri_after {
@@ -358,6 +378,12 @@ struct tr_system {
     tri_lock virtuals_lock;       // for making it
     _Atomic(tri_virtuals *) virtuals;
 };
+
+static inline void tri_ctx_carry_nothing(tr_ctx *ctx)
+{
+    ctx->flags &= (uint8_t)~TRI_CTX_CONTEXT;
+    ctx->quick_tag = ctx->sys->tag;
+}
 
 /* NULL if there are none. Whoever has a virtual cell need not ask. */
 static inline const tri_virtual_ops *tri_virtual_ops_of(tr_system *sys)

@@ -373,6 +373,12 @@ static tr_err prepare(tri_actor_from *who, tri_cell *parent, tri_cell *cell,
     tri_worker *worker = who->worker;
     const tri_behaviour *behaviour =
         tri_behaviour_get(who->sys, worker, def);
+    const tr_interceptor *const *outer =
+        flags & TRI_CELL_SYSTEM ? NULL : who->sys->options.interceptors;
+    if (behaviour != NULL && (outer != NULL || o->interceptors != NULL)) {
+        behaviour = tri_behaviour_wrap(who->sys, behaviour, outer,
+                                       o->interceptors);
+    }
     if (behaviour == NULL) {
         return TR_ENOMEM;
     }

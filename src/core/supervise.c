@@ -148,9 +148,9 @@ void tri_failure_retry(tr_ctx *ctx, tri_cell *cell)
     }
     tr_msg *msg = ext->failure.msg;
     if (msg != NULL && tri_supervision_of(ctx->sys, cell)->retry_message &&
-        !(msg->node.flags & (TRI_MSG_RETRIED | TRI_MSG_ASK))) {
+        !msg->node.again && !(msg->node.flags & TRI_MSG_ASK)) {
         ext->failure.msg = NULL;
-        msg->node.flags |= TRI_MSG_RETRIED;
+        msg->node.again = true;
         msg->node.next = cell->queue;
         cell->queue = &msg->node;
         tri_count_again(cell, 1);

@@ -283,6 +283,7 @@ void tri_turn_end(tr_ctx *ctx)
         ctx->fail_text = NULL;
     }
     ctx->fail_site = NULL;
+    tri_ctx_carry_nothing(ctx);
     ctx->flags = 0;
     ctx->cancel = TR_OK;
     ctx->in_turn = false;
@@ -313,6 +314,7 @@ static __attribute__((noinline)) void finish_slow(tr_ctx *ctx, tr_msg *msg)
 static __attribute__((noinline)) void unhandled(tr_ctx *ctx, tr_msg *msg)
 {
     tri_worker *worker = ctx->worker;
+    tri_ctx_carry_nothing(ctx);  // there is no turn
     if ((msg->node.flags & TRI_MSG_TIMER) == 0) {
         worker->sys->up->unhandled(worker, ctx->cell, msg);
         return;
@@ -389,6 +391,9 @@ static __attribute__((noinline)) bool handle_special(tr_ctx *ctx, tr_msg *msg)
         nobody_waits(worker, msg, &reason)) {
         tri_dead(worker, tri_cell_ref(worker->sys, cell), msg, reason);
         return true;
+    }
+    if (msg->node.flags & TRI_MSG_CONTEXT) {
+        tri_ctx_carry(ctx, tri_msg_context(msg));
     }
     return false;
 }
@@ -471,7 +476,8 @@ static void handle(tr_ctx *ctx, tri_node *node)
     uint64_t id = atomic_load_explicit(&cell->id, memory_order_relaxed);
 
     if (TRI_UNLIKELY(msg->to_id != id || node->kind != TRI_NODE_USER ||
-                     (node->flags & (TRI_MSG_ASK | TRI_MSG_TIMER)))) {
+                     (node->flags & (TRI_MSG_ASK | TRI_MSG_TIMER |
+                                     TRI_MSG_CONTEXT)))) {
         if (handle_special(ctx, msg)) {
             return;
         }
@@ -855,7 +861,8 @@ void tri_loop(void *arg)
 {
     tr_ctx ctx = {.magic = TRI_CTX_MAGIC,
                   .worker = arg,
-                  .sys = ((tri_worker *)arg)->sys};
+                  .sys = ((tri_worker *)arg)->sys,
+                  .quick_tag = ((tri_worker *)arg)->sys->tag};
 
     if (tri_jump_set(&ctx.jump)) {  // tr_panic comes back here
         tri_life_fail(&ctx, TR_EPANIC);
