@@ -186,6 +186,63 @@ static double run_spawn(bench *b)
     return (double)b->n / bench_wait(b);
 }
 
+/* ---- tree_stop: N actors in a tree, ended by one tr_stop at its top ---- */
+
+enum { TREE_CHILDREN = 10 };
+
+typedef struct Tree {
+    bench *b;
+    _Atomic int64_t grown;
+} Tree;
+
+typedef struct Twig {
+    Tree *tree;
+} Twig;
+
+TR_ACTOR_FORWARD(twig, Twig);
+
+/* Itself, and size - 1 below it in equal parts. */
+static tr_err twig_grow(tr_ctx *ctx, Twig *self, const Branch *m)
+{
+    int64_t left = m->size - 1;
+    for (int64_t i = TREE_CHILDREN; i > 0 && left > 0; i--) {
+        int64_t part = (left + i - 1) / i;
+        tr_ref child = tr_spawn(ctx, twig, TR_INIT(twig, .tree = self->tree));
+        tr_tell(ctx, child, Branch, .size = part);
+        left -= part;
+    }
+    // Relaxed: the waiting thread is woken under a lock.
+    int64_t before = atomic_fetch_add_explicit(&self->tree->grown, 1,
+                                               memory_order_relaxed);
+    if (before + 1 == self->tree->b->n) bench_end(self->tree->b);
+    return TR_OK;
+}
+
+TR_ACTOR(twig, Twig, TR_ON(Branch, twig_grow));
+
+static double run_tree_stop(bench *b)
+{
+    Tree tree = {.b = b};
+    tr_ref top = tr_spawn(b->sys, twig, TR_INIT(twig, .tree = &tree),
+                          .joinable = true, .stop_timeout = TR_SECONDS(60));
+    bench_begin(b);
+    tr_tell(b->sys, top, Branch, .size = b->n);
+    fprintf(stderr, "# grown_ms %.3f\n", bench_wait(b) * 1e3);
+    tr_metrics_snapshot before = {.size = sizeof(before)}, after = before;
+    tr_metrics(b->sys, &before);
+    tr_result result;
+    double begin = bench_now();
+    tr_stop(b->sys, top);
+    TR_MUST(tr_join(b->sys, top, TR_SECONDS(60), &result, NULL));
+    double seconds = bench_now() - begin;
+    tr_metrics(b->sys, &after);
+    bench_verify(result.reason == TR_STOPPED, "end of the top");
+    // The top itself is counted a moment after its joiner is told.
+    bench_verify(after.ended - before.ended + 1 >= (uint64_t)b->n,
+                 "ended actors");
+    return seconds * 1e3;
+}
+
 const bench_workload bench_spawns[] = {
     {"fork_join_create", 1000000, 1, "actors/s",
      "N actors spawned, given one message, ended", run_fork_join_create},
@@ -193,5 +250,8 @@ const bench_workload bench_spawns[] = {
      "a tree with N leaves, ten children per level (lower)", run_skynet},
     {"spawn", 1000000, 1, "actors/s", "N idle actors spawned in one handler",
      run_spawn},
+    {"tree_stop", 1000000, 1, "ms",
+     "a tree of N actors, ten children each, stopped at its top (lower)",
+     run_tree_stop},
     {0},
 };
