@@ -293,11 +293,11 @@ def main():
             outcome = plant(bug, scenarios, options)
             results.append((bug, outcome))
             print(row(bug, outcome), flush=True)
+            if options.table:  # what is known so far
+                write_table(options.table, results, scenarios)
     except Wrong as why:
         print(why)
         return 1
-    if options.table:
-        write_table(options.table, results, scenarios)
     caught = sum(1 for _, o in results if o.scenario is not None)
     print(f"caught {caught} of {len(results)}")
     return 0
