@@ -71,14 +71,25 @@ const tr_supervision *tri_supervision_of(tr_system *sys, tri_cell *cell)
 
 /* ---- showing a failure ---- */
 
+/* As much as fits, and a zero. By hand: each save writes a path. */
+static size_t path_add(char *buf, size_t size, size_t length,
+                       const char *text)
+{
+    size_t more = strnlen(text, size - length - 1);
+    memcpy(buf + length, text, more);
+    buf[length + more] = '\0';
+    return length + more;
+}
+
 void tri_path_write(tr_system *sys, tri_cell *cell, char *buf, size_t size)
 {
+    TRI_CHECK(size > 0);
     if (cell == NULL || cell == sys->root) {
-        snprintf(buf, size, "/");
+        (void)path_add(buf, size, 0, "/");
         return;
     }
     if (tri_cell_is_virtual(cell)) {
-        snprintf(buf, size, "%s", cell->name);
+        (void)path_add(buf, size, 0, cell->name);
         return;
     }
     tri_cell *parent = tri_cell_parent(cell);
@@ -91,7 +102,8 @@ void tri_path_write(tr_system *sys, tri_cell *cell, char *buf, size_t size)
         return;
     }
     if (cell->name != NULL) {
-        snprintf(buf + length, size - length, "/%s", cell->name);
+        length = path_add(buf, size, length, "/");
+        (void)path_add(buf, size, length, cell->name);
     } else {
         // Relaxed: the cell is alive.
         snprintf(buf + length, size - length, "/$%llx",

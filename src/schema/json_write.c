@@ -78,11 +78,29 @@ static bool is_ordinary(unsigned char c)
     return c >= 0x20 && c < 0x80 && c != '"' && c != '\\';
 }
 
+/* Whether eight characters are ordinary, all of them. */
+static bool are_ordinary(const char *text)
+{
+    const uint64_t ones = UINT64_C(0x0101010101010101);
+    const uint64_t highs = ones << 7;
+    uint64_t w;
+
+    memcpy(&w, text, sizeof(w));
+    uint64_t quote = w ^ ones * '"';
+    uint64_t slash = w ^ ones * '\\';
+    // The high bit of a byte: it is one itself; below 0x20, or, where a xor
+    // made it zero, below 1. A borrow from a byte is only where that one hit.
+    return ((w | (w - ones * 0x20) | (quote - ones) | (slash - ones)) &
+            highs) == 0;
+}
+
 static void put_string(writer *out, const char *text, size_t size)
 {
     put_char(out, '"');
     for (size_t i = 0; i < size;) {
         size_t from = i;
+        while (size - i >= 8 && are_ordinary(text + i))
+            i += 8;
         while (i < size && is_ordinary((unsigned char)text[i]))
             i++;
         put(out, text + from, i - from);

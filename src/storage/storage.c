@@ -112,12 +112,19 @@ tr_err tri_store_key(char out[TRI_STORE_KEY_MAX + 1], const char *space,
     if (!is_plain(space) || !is_plain(type) || key[0] == '\0') {
         return TR_EINVAL;
     }
-    int size =
-        snprintf(out, TRI_STORE_KEY_MAX + 1, "%s::%s/%s", space, type, key);
-    if (size < 0 || size > TRI_STORE_KEY_MAX) {
-        out[0] = '\0';
-        return TR_ELIMIT;
+    const char *const parts[] = {space, "::", type, "/", key};
+    size_t length = 0;
+    // By hand: each call of a store writes one.
+    for (size_t i = 0; i < TRI_COUNT_OF(parts); i++) {
+        size_t size = strlen(parts[i]);
+        if (size > TRI_STORE_KEY_MAX - length) {
+            out[0] = '\0';
+            return TR_ELIMIT;
+        }
+        memcpy(out + length, parts[i], size);
+        length += size;
     }
+    out[length] = '\0';
     return TR_OK;
 }
 
