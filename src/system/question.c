@@ -211,6 +211,14 @@ tr_err tri_question_result(tr_ctx *ctx, const tri_question *q,
     if (err == TR_EUNKNOWN) {
         tri_signal(ctx->worker, ctx->cell, q->cell_id, TRI_SIG_RESTART);
     }
+    // Relaxed: fixed at birth.
+    if (err == TR_EFENCED &&
+        (atomic_load_explicit(&ctx->cell->flags, memory_order_relaxed) &
+         TRI_CELL_VIRTUAL)) {
+        // Another activation has won (X31): this one ends, and what waits
+        // for it is sent on to where the actor is by then.
+        tri_signal(ctx->worker, ctx->cell, q->cell_id, TRI_SIG_STOP);
+    }
     return err == TR_EIO ? TR_ESTORAGE : err;
 }
 

@@ -114,15 +114,15 @@ TR_ACTOR(account, Account, TR_HOOK(pre_start, account_start),
          TR_ON(Move, on_move), TR_ON(Look, on_look));
 
 /* Until it is known what became of it: TR_OK or TR_EUSER. */
-static tr_err move_surely(tr_ctx *ctx, uint32_t account, uint32_t teller,
+static tr_err move_surely(tr_ctx *ctx, uint32_t whose, uint32_t who,
                           uint64_t number, int64_t amount)
 {
     board *b = the_board;
     tr_err err = TR_ETIMEDOUT;
     for (uint32_t i = 0; i < TRIES; i++) {
         Balance balance;
-        err = tr_ask(ctx, tr_virtual(ctx, "account", names[account]),
-                     &balance, PATIENCE, Move, .teller = teller,
+        err = tr_ask(ctx, tr_virtual(ctx, "account", names[whose]),
+                     &balance, PATIENCE, Move, .teller = who,
                      .number = number, .amount = amount);
         b->tries++;
         b->unknown += err == TR_EUNKNOWN || err == TR_ETIMEDOUT;
@@ -231,6 +231,13 @@ static void cut_off(tr_sim *sim, board *b)
     }
 }
 
+/* The nodes end now, and the next run begins with nothing of this one. */
+static void forget(board *b)
+{
+    memset(b->mesh.systems, 0, sizeof(b->mesh.systems));
+    b->mesh.sim = NULL;
+}
+
 static tr_err look_at_all(tr_sim *sim, board *b)
 {
     int64_t sum = 0;
@@ -246,12 +253,14 @@ static tr_err look_at_all(tr_sim *sim, board *b)
             }
         }
         if (err != TR_OK) {
+            forget(b);
             return tr_sim_fail(sim, "%s does not answer: %s", names[i],
                                tr_errname(err));
         }
         sum += balance.value;
     }
     if (sum != ACCOUNTS * START || b->worst < 0 || b->stuck > 0) {
+        forget(b);
         return tr_sim_fail(sim,
                            "the sum is %" PRId64 ", the lowest %" PRId64
                            ", %u gave up",

@@ -125,7 +125,8 @@ static tr_err on_slow(tr_ctx *ctx, Counter *self, const Slow *m)
     return TR_OK;
 }
 
-TR_ACTOR(counter, Counter, TR_ON(Slow, on_slow), TR_ON(Find, on_find), TR_ON(Nap, on_nap),
+TR_ACTOR(counter, Counter, TR_ON(Slow, on_slow), TR_ON(Find, on_find),
+         TR_ON(Nap, on_nap),
          TR_ON(Refuse, on_refuse), TR_ON(Ask, on_ask), TR_ON(Add, on_add),
          TR_ON_LOCAL(Private, on_private), TR_ON(Ping, on_ping),
          TR_ON(Pong, on_pong));
@@ -514,6 +515,12 @@ static void test_X31_DI8_DI10_two_views_one_writer(void **state)
         assert_int_equal(store(other, 2), TR_OK);
         tr_err err = store(old, 3);  // it has heard of nothing
         assert_int_equal(err, TR_EFENCED);
+        // The loser has ended: what answers now has loaded what is stored.
+        tr_system *cut = cloud.systems[old];
+        assert_int_equal(tr_ask(cut, tr_virtual(cut, "ledger", "main"),
+                                &total, PATIENCE, Read),
+                         TR_OK);
+        assert_int_equal(total.value, 2);
         tr_sim_advance(cloud.sim, TR_SECONDS(70));
         tri_bus_shard(cloud.systems[old], shard, other, 2);
         tr_sim_advance(cloud.sim, TR_SECONDS(5));
