@@ -87,6 +87,7 @@ typedef struct tr_spawn_options {
     bool auto_stop;            // ends when the last tr_handle is dropped
     const tr_serializer *serializer;  // of what is stored; default: JSON
     const tr_interceptor *const *interceptors;  // around its handlers
+    tr_nanos handler_limit;    // reported beyond: tr_stuck; default: system's
 } tr_spawn_options;
 
 enum { TR_TEXT_SIZE = 128 };

@@ -46,6 +46,12 @@ typedef struct tr_system_options {
     void *log_user;
     uint32_t virtual_names;        // of virtual actors, at most; default 16 Mi
     const tr_interceptor *const *interceptors;  // around all handlers of yours
+    /*
+     * A handler that neither returns nor waits for so long is reported once,
+     * as tr_stuck and in the log. Looked for every 10 ms, on real threads.
+     * Default 100 ms; TR_FOREVER: never.
+     */
+    tr_nanos handler_limit;
 } tr_system_options;
 
 /* What closing had to do. The caller sets size to sizeof(tr_close_report). */
@@ -236,9 +242,12 @@ TR_MESSAGE(tr_supervision_event, (tr_ref, child), (uint32_t, err),
            (uint32_t, directive), (const char *, text));
 /* A mailbox has grown beyond its soft limit. */
 TR_MESSAGE(tr_overload, (tr_ref, actor), (uint32_t, depth));
-/* A handler has not returned, nor waited, for long; the type it handles. */
+/*
+ * A handler has not returned, nor waited, for longer than its handler_limit:
+ * the type it handles ("a hook" if none), for how long, since when.
+ */
 TR_MESSAGE(tr_stuck, (tr_ref, actor), (const char *, type),
-           (int64_t, since_ns));
+           (int64_t, since_ns), (int64_t, at));
 /* Told to a router: it shall have so many workers, at least one. */
 TR_MESSAGE(tr_resize, (uint32_t, count));
 /* Sent to actors that called tr_on_terminate. */

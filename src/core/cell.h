@@ -385,6 +385,7 @@ struct tri_ext {
     _Atomic(uint32_t) limit;          // copies of the props, for senders
     _Atomic(uint32_t) soft_limit;
     _Atomic(uint8_t) overflow;
+    _Atomic(tr_nanos) handler_limit;  // for the monitor; 0: the system's
 
     _Atomic(uint32_t) handles;        // AUTO_STOP
 };

@@ -72,7 +72,7 @@ enum {
 #define TRI_WAKE_MAX UINT64_C(10000000)
 #define TRI_COARSE  TR_SECONDS(1)      // spans from here on may be 2 % late
 #define TRI_MONITOR TR_MS(10)          // how often the monitor looks
-#define TRI_STUCK   TR_MS(100)         // a handler this long is reported
+#define TRI_STUCK   TR_MS(100)         // a handler this long may be forced
 
 typedef enum tri_turn_kind {
     TRI_TURN_WRITE = 1,
@@ -270,7 +270,7 @@ typedef struct tri_up {
     void (*supervision)(tri_worker *worker, tri_cell *child,
                         const tri_failure *failure, tr_directive directive);
     /* From the monitor's thread: the worker's handler does not return. */
-    void (*stuck)(tri_worker *worker, tr_nanos since);
+    void (*stuck)(tri_worker *worker, tr_nanos since, tr_nanos lasts);
     void (*overload)(tri_worker *worker, tri_cell *cell, uint32_t depth);
     /* It ends now, although a turn of it has not returned. */
     void (*forced)(tri_worker *worker, tri_cell *cell, const char *path);

@@ -95,7 +95,8 @@ static tr_err share_props(tri_worker *worker, tri_cell *parent,
                           tri_props **out)
 {
     *out = NULL;
-    if (o->stop_timeout < 0 || (unsigned)o->overflow > TR_OVERFLOW_STOP ||
+    if (o->stop_timeout < 0 || o->handler_limit < 0 ||
+        (unsigned)o->overflow > TR_OVERFLOW_STOP ||
         (unsigned)o->drain > TR_DRAIN_REDIRECT ||
         (unsigned)o->restart > TR_TEMPORARY) {
         return TR_EINVAL;
@@ -401,7 +402,8 @@ static tr_err prepare(tri_actor_from *who, tri_cell *parent, tri_cell *cell,
         flags |= TRI_CELL_BOUNDED;
         cell->slow |= TRI_SLOW_BOUNDED;
     }
-    if (o->mailbox_limit != 0 || o->soft_limit != 0 || o->auto_stop) {
+    if (o->mailbox_limit != 0 || o->soft_limit != 0 || o->auto_stop ||
+        o->handler_limit != 0) {
         tri_ext *ext = tri_ext_need(worker, cell);
         if (ext == NULL) {
             return TR_ENOMEM;
@@ -412,6 +414,8 @@ static tr_err prepare(tri_actor_from *who, tri_cell *parent, tri_cell *cell,
         atomic_store_explicit(&ext->soft_limit, o->soft_limit,
                               memory_order_relaxed);
         atomic_store_explicit(&ext->overflow, (uint8_t)o->overflow,
+                              memory_order_relaxed);
+        atomic_store_explicit(&ext->handler_limit, o->handler_limit,
                               memory_order_relaxed);
     }
     if (o->auto_stop) {

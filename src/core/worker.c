@@ -334,6 +334,23 @@ static void force_if_due(tri_worker *worker, tr_nanos now)
                           (signals & ASKED) == TRI_SIG_RESTART);
 }
 
+/* How long the handler that it runs may take. */
+static tr_nanos handler_limit(tri_worker *worker)
+{
+    // Acquire: pairs with `run`; and with tri_ext_need. An extension's memory
+    // stays one: of an actor that has just ended the limit is merely old.
+    tri_cell *cell =
+        atomic_load_explicit(&worker->running, memory_order_acquire);
+    tri_ext *ext = cell != NULL ? atomic_load_explicit(&cell->ext,
+                                                       memory_order_acquire)
+                                : NULL;
+    // Relaxed: fixed at spawn.
+    tr_nanos own = ext != NULL ? atomic_load_explicit(&ext->handler_limit,
+                                                      memory_order_relaxed)
+                               : 0;
+    return own != 0 ? own : worker->sys->options.handler_limit;
+}
+
 /* Looks at one worker; true if it has been in one handler all the time. */
 static bool look_at(tri_worker *worker, tr_nanos now, bool *busy)
 {
@@ -356,9 +373,9 @@ static bool look_at(tri_worker *worker, tr_nanos now, bool *busy)
     *busy = true;
     atomic_fetch_or_explicit(&worker->look, TRI_LOOK_CLOCK,
                              memory_order_relaxed);
-    if (now - since >= TRI_STUCK && !worker->monitor_told) {
+    if (!worker->monitor_told && now - since >= handler_limit(worker)) {
         worker->monitor_told = true;
-        worker->sys->up->stuck(worker, now - since);
+        worker->sys->up->stuck(worker, since, now - since);
     }
     if (now - since >= TRI_STUCK) {
         force_if_due(worker, now);

@@ -37,6 +37,7 @@ static void fill_options(tr_system_options *o, tri_world *world)
     DEFAULT(soft_limit, SOFT_LIMIT);
     DEFAULT(max_parked, MAX_PARKED);
     DEFAULT(stack_size, TRI_FIBER_STACK_DEFAULT);
+    DEFAULT(handler_limit, TR_MS(100));
     DEFAULT(ask_timeout, TR_SECONDS(30));
     DEFAULT(close_timeout, TR_SECONDS(30));
 #undef DEFAULT

@@ -83,7 +83,7 @@ static void supervision(tri_worker *worker, tri_cell *child,
     }
 }
 
-static void stuck(tri_worker *worker, tr_nanos since)
+static void stuck(tri_worker *worker, tr_nanos since, tr_nanos lasts)
 {
     tr_system *sys = worker->sys;
     // Acquire: pairs with `run`. The path is found under the locks.
@@ -101,10 +101,11 @@ static void stuck(tri_worker *worker, tr_nanos since)
              tr_ref_path(sys, ref, path, sizeof(path)),
              "has been handling %s for %lld ms; long work belongs to "
              "tr_blocking or the blocking dispatcher",
-             name, (long long)(since / 1000000));
+             name, (long long)(lasts / 1000000));
     tri_actor_from who = tri_enter((tr_from){.sys = sys});
     tri_event(who.worker, &tr_stuck_tr_type,
-              &(tr_stuck){.actor = ref, .type = name, .since_ns = since});
+              &(tr_stuck){.actor = ref, .type = name, .since_ns = lasts,
+                          .at = since});
     tri_leave(&who);
 }
 

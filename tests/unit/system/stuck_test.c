@@ -73,9 +73,54 @@ static void test_DP8_blocked_handlers_are_told_and_passed_by(void **state)
     TR_MUST(tr_system_close(sys, TR_SECONDS(60)));
 }
 
+/* Longer than the default limit. */
+static tr_err on_long(tr_ctx *ctx, Blocker *self, const Block *m)
+{
+    (void)self, (void)m;
+    tr_nanos start = tr_now(ctx);
+    while (tr_now(ctx) - start < TR_MS(300)) {
+    }
+    return TR_OK;
+}
+
+TR_ACTOR(slow, Blocker, TR_ON(Block, on_long));
+
+/* DP8: each actor has its own limit, or the system's. */
+static void test_DP8_the_limit_of_a_handler_is_chosen(void **state)
+{
+    (void)state;
+    tr_system *sys;
+    tr_probe *probe;
+    TR_MUST(tr_system_open(&sys, .workers = 1, .log_level = 9,
+                           .handler_limit = TR_FOREVER));
+    TR_MUST(tr_probe_new(&probe, sys));
+    tr_probe_subscribe(probe, tr_stuck);
+    // Both outlast the default; the first may, by the system's word.
+    tr_ref free_to = tr_spawn(sys, slow);
+    _Atomic(bool) go_on = false;
+    tr_ref watched = tr_spawn(sys, blocker, .handler_limit = TR_MS(50),
+                              TR_INIT(blocker, .go_on = &go_on));
+    tr_nanos begin = tr_now(sys);
+    tr_tell(sys, free_to, Block);
+    tr_tell(sys, watched, Block);
+    const tr_stuck *told = tr_expect(probe, TR_SECONDS(60), tr_stuck);
+    assert_true(tr_ref_eq(told->actor, watched));
+    assert_string_equal(told->type, "Block");
+    assert_true(told->since_ns >= TR_MS(50));
+    assert_true(told->at >= begin);
+    assert_true(told->at + told->since_ns <= tr_now(sys));
+    assert_int_equal(tr_ref_err(tr_spawn(sys, slow, .handler_limit = -1)),
+                     TR_EINVAL);
+    // Release: lets the handler go on.
+    atomic_store_explicit(&go_on, true, memory_order_release);
+    tr_probe_free(probe);
+    TR_MUST(tr_system_close(sys, TR_SECONDS(60)));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_DP8_the_limit_of_a_handler_is_chosen),
         cmocka_unit_test(test_DP8_blocked_handlers_are_told_and_passed_by),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
