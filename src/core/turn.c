@@ -803,16 +803,31 @@ static void activation(tr_ctx *ctx)
     }
 }
 
+/*
+ * A world that drives us gets one message for each step, and now and then the
+ * two things that threads do: several in a row, and a turn that is cut at one
+ * of its sends.
+ */
+static __attribute__((noinline)) void begin_step(tr_ctx *ctx)
+{
+    tri_world *world = ctx->sys->world;
+    ctx->budget = TRI_BUGGIFY(world, 0.02) ? TRI_CLOCK_FIRST : 1;
+    ctx->worker->sends_left =
+        TRI_BUGGIFY(world, 0.02) ? 1 : (uint32_t)TRI_BATCH_SENDS;
+}
+
 /* Runs a cell the worker owns, until it sleeps, queues again or is gone. */
 static void run(tr_ctx *ctx, tri_cell *cell)
 {
     tri_worker *worker = ctx->worker;
     ctx->cell = cell;
     ctx->started = 0;
-    ctx->budget = worker->stepping || TRI_BATCH_MESSAGES == 1
-                      ? 1
-                      : TRI_CLOCK_FIRST;
-    worker->sends_left = TRI_BATCH_SENDS;
+    if (TRI_UNLIKELY(worker->stepping)) {
+        begin_step(ctx);
+    } else {
+        ctx->budget = TRI_BATCH_MESSAGES == 1 ? 1 : TRI_CLOCK_FIRST;
+        worker->sends_left = TRI_BATCH_SENDS;
+    }
     // Release: observers look at the cell.
     atomic_store_explicit(&worker->running, cell, memory_order_release);
     // Relaxed: the monitor and thieves look at it.

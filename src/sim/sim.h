@@ -25,6 +25,7 @@ enum {
     TRI_SIM_SYSTEMS_MAX = 128,  // attached at once, over all nodes
     TRI_SIM_BURIED_MAX = 256,   // killed in one run; then no more are
     TRI_SIM_THREADS_MAX = 2048,
+    TRI_SIM_SITES_NEAR = 64,  // of tr_buggify, found by address
     TRI_SIM_WINDOW = 16,     // runnable actors of a system to choose from
     TRI_SIM_LINE_MAX = 256,  // bytes of a trace line, with its zero
 };
@@ -223,6 +224,7 @@ struct tr_sim {
     tr_nanos delay_max, pause_max;
     tri_map sites;  // of tr_buggify
     tri_sim_site *site_first, *site_last;
+    tri_sim_site *sites_near[TRI_SIM_SITES_NEAR];
     tri_sim_disk *disk;
     struct tri_sim_mail *mail;  // of the systems that are looked at
     tr_nanos calm_since;        // the faults ended then; 0: they have not

@@ -43,10 +43,16 @@ static tri_sim_site *site_add(tr_sim *sim, const char *name, size_t size)
     return site;
 }
 
-bool tri_sim_buggify(tr_sim *sim, double p, const char *name)
+/* Most sites are asked again and again: by the address of their text first. */
+static tri_sim_site *site_of(tr_sim *sim, const char *name)
 {
-    size_t size = strlen(name);
+    uint64_t place = tri_hash_mix((uint64_t)(uintptr_t)name);
+    tri_sim_site **near = &sim->sites_near[place % TRI_SIM_SITES_NEAR];
 
+    if (*near != NULL && strcmp((*near)->name, name) == 0) {
+        return *near;
+    }
+    size_t size = strlen(name);
     if (sim->sites.same == NULL) {
         tri_map_init(&sim->sites, same_site, NULL);
     }
@@ -54,6 +60,16 @@ bool tri_sim_buggify(tr_sim *sim, double p, const char *name)
     if (site == NULL) {
         site = site_add(sim, name, size);
     }
+    if (site != NULL) {
+        *near = site;
+    }
+    return site;
+}
+
+bool tri_sim_buggify(tr_sim *sim, double p, const char *name)
+{
+    tri_sim_site *site = site_of(sim, name);
+
     if (site == NULL) {
         return false;
     }

@@ -298,10 +298,8 @@ static void fire_due(tr_sim *sim)
     }
     for (uint32_t i = 0; i < sim->system_count; i++) {
         tri_sim_attached *it = &sim->systems[i];
-        if (!it->node->paused) {
-            it->fired_at = sim->now;
-        }
         if (system_due(it) > sim->now) {
+            it->fired_at = it->node->paused ? it->fired_at : sim->now;
             continue;
         }
         tri_sim_note(sim, TRI_KIND_FIRE, it->id, 0, "");
@@ -309,6 +307,11 @@ static void fire_due(tr_sim *sim)
         it->touched = true;
         it->driven->fire(it->driven->system, tri_sim_local(it->node));
         sim->stepping = false;
+        if (system_due(it) > sim->now) {
+            it->fired_at = sim->now;
+        } else {
+            sim->due_known = false;  // it was late
+        }
     }
 }
 
@@ -530,9 +533,12 @@ static void sim_poller_alarm(tri_poller *poller, tr_nanos due)
     (void)due;
 }
 
+/* The library's own sites: not in bare worlds, where times are exact. */
 static bool sim_buggify(tri_world *world, double p, const char *site)
 {
-    return tri_sim_buggify(tri_sim_of(world), p, site);
+    tr_sim *sim = tri_sim_of(world);
+
+    return sim->run != NULL && tri_sim_buggify(sim, p, site);
 }
 
 /* ---- the whole ---- */

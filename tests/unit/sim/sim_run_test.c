@@ -445,6 +445,52 @@ static void test_the_command_line(void **state)
 
 /* ---- buggify ---- */
 
+/* Whether each of the files has sites, and all of them have fired. */
+static void keep_sites(tr_sim *sim, void *user)
+{
+    static const char *const files[] = {"core/turn.c", "core/scheduler.c",
+                                        "system/system.c"};
+    uint32_t *fired = user;
+    tr_sim_count sites[64];
+    uint32_t count = tr_sim_sites(sim, sites, 64);
+
+    for (uint32_t i = 0; i < count && i < 64; i++) {
+        for (uint32_t k = 0; k < 3; k++) {
+            if (strstr(sites[i].name, files[k]) != NULL) {
+                fired[k] += sites[i].fired > 0;
+            }
+        }
+    }
+}
+
+static void test_TE4_the_sites_of_the_library_fire(void **state)
+{
+    program it = {0};
+    tr_sim_options options = options_of(&it);
+    uint32_t fired[3] = {0};
+
+    (void)state;
+    options.faults = &rough;
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        tri_sim_plan plan = {.seed = seed};
+        tri_sim_result result;
+        it = (program){0};
+        assert_int_equal(tri_sim_run_plan(&options, &plan, &result,
+                                          keep_sites, fired),
+                         TR_OK);
+    }
+    for (uint32_t k = 0; k < 3; k++) {
+        assert_true(fired[k] > 0);
+    }
+    // And never where they are switched off.
+    memset(fired, 0, sizeof(fired));
+    tri_sim_plan plan = {.seed = 1, .without_buggify = true};
+    tri_sim_result result;
+    assert_int_equal(
+        tri_sim_run_plan(&options, &plan, &result, keep_sites, fired), TR_OK);
+    assert_int_equal(fired[0] + fired[1] + fired[2], 0);
+}
+
 static void test_nothing_is_buggified_outside(void **state)
 {
     (void)state;
@@ -474,6 +520,7 @@ int main(void)
         cmocka_unit_test(test_a_plan_is_told_as_a_command),
         cmocka_unit_test(test_wrong_options_are_refused),
         cmocka_unit_test(test_the_command_line),
+        cmocka_unit_test(test_TE4_the_sites_of_the_library_fire),
         cmocka_unit_test(test_nothing_is_buggified_outside),
     };
 
