@@ -121,7 +121,7 @@ sim-fresh: deps-test build/release/build.ninja
 ONLY ?=
 planted: deps-test
 	$(Q)tools/planted.py --seeds 10000 --jobs $(JOBS) \
-		$(if $(ONLY),--only $(ONLY),--table docs/planted-bugs.md)
+		$(if $(ONLY),--only $(ONLY)) --table docs/planted-bugs.md
 
 # Whether the test of a requirement fails when the code breaks it.
 mutations: deps-test

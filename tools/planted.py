@@ -11,6 +11,9 @@ simulated scenarios are built there with the flags of a release and run, a
 few seeds of each, then more, until one fails, --seeds are used up or the
 time is over. What the unchanged copy does is seen first: it must pass.
 
+What was found is kept beside the copy, so that a call with --only brings the
+table up to date for those.
+
 Usage: planted.py [--check] [--only NN,...] [--seeds N] [--seconds N]
                   [--jobs N] [--table FILE]
 
@@ -20,6 +23,7 @@ tree fails without any.
 """
 import argparse
 import concurrent.futures
+import json
 import pathlib
 import re
 import shutil
@@ -30,6 +34,7 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PLANTED = ROOT / "tests" / "planted"
 TREE = ROOT / "build" / "planted"
+FOUND = TREE / "found.json"
 COPIED = ("CMakeLists.txt", "CMakePresets.json", "cmake", "include", "src",
           "tests", "template", "tools", "demo", "examples", "bench")
 ROUNDS = (5, 20, 75, 200, 500, 1000)  # seeds of each scenario, one after one
@@ -240,15 +245,33 @@ def row(bug, outcome):
     return f"{bug.number} {bug.name:<26} {bug.file:<28} {how}"
 
 
-def write_table(path, results, scenarios):
+def read_found():
+    return json.loads(FOUND.read_text()) if FOUND.exists() else {}
+
+
+def keep(bug, outcome, scenarios):
+    found = read_found()
+    found[bug.path.stem] = dict(vars(outcome), scenarios=len(scenarios))
+    FOUND.write_text(json.dumps(found, indent=1))
+
+
+def write_table(path):
+    """Of all bugs that were tried, in this call or before."""
+    found, results = read_found(), []
+    for bug in read_bugs(""):
+        if bug.path.stem in found:
+            outcome = Outcome()
+            vars(outcome).update(found[bug.path.stem])
+            results.append((bug, outcome))
     caught = sum(1 for _, o in results if o.scenario is not None)
+    most = max((vars(o)["scenarios"] for _, o in results), default=0)
     lines = [
         "# Planted bugs", "",
         "Made by `make planted` ([tools/planted.py](../tools/planted.py)): "
         "every bug of [tests/planted](../tests/planted) is put alone into a "
         "copy of the tree, the simulated scenarios are built and run, and the "
         "first that fails is noted. Seeds are counted over all of the "
-        f"{len(scenarios)} scenarios, which take turns.", "",
+        f"{most} scenarios, which take turns.", "",
         "The first 32 bugs were chosen by reading the sources, before the "
         "scenarios were read. A scenario checks what the rules promise; none "
         "knows of a bug.", "",
@@ -293,8 +316,9 @@ def main():
             outcome = plant(bug, scenarios, options)
             results.append((bug, outcome))
             print(row(bug, outcome), flush=True)
+            keep(bug, outcome, scenarios)
             if options.table:  # what is known so far
-                write_table(options.table, results, scenarios)
+                write_table(options.table)
     except Wrong as why:
         print(why)
         return 1
