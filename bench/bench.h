@@ -53,6 +53,7 @@ extern const bench_workload bench_cpu[];
 extern const bench_workload bench_crowds[];
 extern const bench_workload bench_sustained[];
 extern const bench_workload bench_codecs[];
+extern const bench_workload bench_virtuals[];
 extern const bench_workload bench_sqlite[];    // if BENCH_SQLITE
 extern const bench_workload bench_postgres[];  // if BENCH_POSTGRES
 

@@ -24,7 +24,7 @@
 static const bench_workload *const groups[] = {
     bench_messages, bench_meetings, bench_spawns, bench_asks,
     bench_timers,   bench_cpu,      bench_crowds, bench_sustained,
-    bench_codecs,
+    bench_codecs,   bench_virtuals,
 #if defined(BENCH_SQLITE)
     bench_sqlite,
 #endif
