@@ -89,6 +89,7 @@ typedef struct tr_metrics_snapshot {
     uint64_t virtual_active;  // of these, active now
     uint64_t activations;     // of virtual actors
     uint64_t zombies;         // ended by force, still in a handler
+    uint64_t dropped;         // left at an end, for TR_DRAIN_DROP; no letters
 } tr_metrics_snapshot;
 
 TR_BEGIN_DECLS

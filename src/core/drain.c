@@ -172,6 +172,7 @@ void tri_drain(tr_ctx *ctx)
             tri_node *node = cell->queue;
             cell->queue = node->next;
             if (node->kind == TRI_NODE_USER && !(node->flags & TRI_MSG_TIMER)) {
+                tri_count(&worker->count.dropped);
                 tri_answer_error(worker, tri_msg_from(node), TR_ESTOPPED,
                                  NULL);
             } else {

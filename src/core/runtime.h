@@ -161,6 +161,7 @@ typedef struct tri_counters {  // written by one worker, read by anybody
     _Atomic(uint64_t) parks;
     _Atomic(uint64_t) failures;
     _Atomic(uint64_t) restarts;
+    _Atomic(uint64_t) dropped;
 } tri_counters;
 
 /* One more; the worker's thread, or whoever holds the outside's lock. */

@@ -247,6 +247,7 @@ void tr_metrics(tr_system *sys, tr_metrics_snapshot *out)
         ADD(deadlocks, deadlocks);
         ADD(failures, failures);
         ADD(restarts, restarts);
+        ADD(dropped, dropped);
         ADD(steals, steals);
         ADD(parks, parks);
 #undef ADD
@@ -295,6 +296,8 @@ size_t tr_metrics_text(tr_system *sys, char *buf, size_t size)
          "messages of a type their actor does not take");
     LINE("counter", "failures_total", failures, "turns that failed");
     LINE("counter", "restarts_total", restarts, "restarts");
+    LINE("counter", "dropped_total", dropped,
+         "messages that ended actors left and TR_DRAIN_DROP let go");
     LINE("counter", "escalations_total", escalations,
          "failures passed on to the parent's parent");
     LINE("counter", "timers_total", timers, "timers fired");
