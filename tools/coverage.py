@@ -41,12 +41,13 @@ HEAD = """# Branches that no test takes
 
 Written by `make coverage` (tools/coverage.py --markdown); not edited by hand.
 It counts the branches of src/core and src/system, without those of checks and
-log lines. What the words in the last column mean:
+log lines. The words in the last column are chosen by the shape of the line;
+they say where to begin to look, not that somebody has looked:
 
 - *absent*: memory that could not be had, or a part that is looked for with
   care and always there. Allocations of the runtime's own memory are failed one
-  by one in tests/unit/core/nomem_test.c and tests/unit/system/edges_test.c;
-  what is left are plain malloc, calloc and strdup.
+  by one in tests/unit/core/nomem_test.c and tests/unit/system/edges_test.c,
+  those of the C library, threads and pollers in starve_test.c.
 - *error below*: passing on an error that the call below gives only then.
 - *lost race*: another thread was faster in the same instant; the stress tests
   come by here now and then.
