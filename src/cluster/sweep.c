@@ -54,8 +54,7 @@ static void sweep(tri_worker *worker, tri_cluster *cluster, tr_nanos now)
         tri_lock_take(&shard->lock);
         for (tri_virtual *v = shard->first; v != NULL; v = v->next) {
             look(v, now);
-            if (now - v->since >= v->kind->idle ||
-                TRI_BUGGIFY(worker->sys->world, 0.05)) {
+            if (now - v->since >= v->kind->idle) {
                 ask_to_rest(worker, v);
             }
         }
