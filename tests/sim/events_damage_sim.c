@@ -3,8 +3,8 @@
  *
  * As events_sim.c, and besides: writes are lost or go elsewhere, bits flip, a
  * sync does nothing. Then answered entries may be gone, and a file may be
- * damaged; but what a journal has was once emitted by it, whole, in order and
- * once, and damage that is found is an error.
+ * damaged; but what a journal has was once emitted by it, in order and once,
+ * and damage that is found is an error.
  */
 #include "events_bank.h"
 
