@@ -841,6 +841,15 @@ static bool is_granted(tri_bus *bus, tri_route *r, const tri_envelope *head)
     return granted;
 }
 
+static bool is_here(tri_bus *bus, tri_route *r)
+{
+    tri_shard *shard = &bus->cluster->shards[r->v->shard];
+    tri_lock_take(&shard->lock);
+    bool active = tri_virtual_is_active(r->v);
+    tri_lock_drop(&shard->lock);
+    return active;
+}
+
 void tri_route_arrived(tri_bus *bus, tri_route *r, tri_parcel *p)
 {
     uint64_t number = p->head->place;
@@ -861,6 +870,11 @@ void tri_route_arrived(tri_bus *bus, tri_route *r, tri_parcel *p)
         // What our own senders have sent away comes back first.
         begin_flush(bus, r, bus->here, number);
         granted = false;
+    }
+    if (!granted && r->state == TRI_ROUTE_REMOTE &&
+        p->head->sender_node == bus->here && !is_here(bus, r)) {
+        // Two caches lead to each other: once all is home, ask the owner.
+        begin_flush(bus, r, bus->here, r->number);
     }
     if (r->state == TRI_ROUTE_FLUSHING &&
         (p->head->through >> bus->here & 1)) {

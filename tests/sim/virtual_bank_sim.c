@@ -17,7 +17,7 @@
 
 #include "support/mesh.h"
 
-enum { NODES = 3, ACCOUNTS = 5, ROUNDS = 12, START = 100, TRIES = 400 };
+enum { NODES = 3, ACCOUNTS = 5, ROUNDS = 12, START = 100, TRIES = 2000 };
 
 #define IDLE TR_SECONDS(1)
 #define PATIENCE TR_SECONDS(2)
