@@ -218,11 +218,11 @@ static bool may_restart(tr_ctx *parent, tri_cell *child,
     tri_ext *group = tri_ext_of(parent->cell);
     tr_nanos now = tri_clock(parent->worker);
     bool alone = policy->scope == TR_ONE_FOR_ONE;
-    uint32_t *restarts = alone ? &ext->restarts : &group->group_restarts;
-    tr_nanos *start = alone ? &ext->window_start : &group->group_start;
     if (ext == NULL) {
         return true;  // no memory to count with
     }
+    uint32_t *restarts = alone ? &ext->restarts : &group->group_restarts;
+    tr_nanos *start = alone ? &ext->window_start : &group->group_start;
     if (!count_restart(restarts, start, policy, now)) {
         return false;
     }

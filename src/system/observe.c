@@ -223,12 +223,9 @@ uint64_t tri_ended_count(tr_system *sys)
     return sum;
 }
 
-void tr_metrics(tr_system *sys, tr_metrics_snapshot *out)
+static void gather(tr_system *sys, tr_metrics_snapshot *out)
 {
     tri_layers *layers = tri_layers_of(sys);
-    size_t size = out->size;
-    memset(out, 0, sizeof(*out));
-    out->size = size;
     // Relaxed, all: statistics.
     uint32_t count =
         atomic_load_explicit(&sys->worker_count, memory_order_acquire);
@@ -270,6 +267,14 @@ void tr_metrics(tr_system *sys, tr_metrics_snapshot *out)
     tri_lock_take(&layers->dead_lock);
     out->dead_letters = layers->dead_count;
     tri_lock_drop(&layers->dead_lock);
+}
+
+void tr_metrics(tr_system *sys, tr_metrics_snapshot *out)
+{
+    // A caller built with an older header has fewer fields.
+    tr_metrics_snapshot all = {.size = out->size};
+    gather(sys, &all);
+    memcpy(out, &all, TRI_MIN(out->size, sizeof(all)));
 }
 
 size_t tr_metrics_text(tr_system *sys, char *buf, size_t size)

@@ -224,7 +224,7 @@ static void check_events(tr_storage *store, uint32_t index, uint64_t *acked)
 static void check_integrity(const folder *it)
 {
     sqlite3 *handle;
-    sqlite3_stmt *statement;
+    sqlite3_stmt *statement = NULL;
 
     expect(sqlite3_open(it->database, &handle) == SQLITE_OK &&
                sqlite3_prepare_v2(handle, "PRAGMA integrity_check", -1,
