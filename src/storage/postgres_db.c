@@ -342,18 +342,18 @@ static tr_err check_layout(tri_pg_db *db, tri_pg_fault *why)
 
 static tr_err check_tables(tri_pg_db *db, bool create, tri_pg_fault *why)
 {
-    long long is_there, others;
+    // One look: between two of them another opener may make the tables.
+    enum { NOTHING, OURS, OTHERS };
+    long long found;
 
     TR_TRY(ask_number(db,
-                      "SELECT count(*) FROM pg_catalog.pg_tables WHERE"
-                      " schemaname = 'troupe' AND tablename = 'mark'",
-                      &is_there, why));
-    if (is_there == 0) {
-        TR_TRY(ask_number(db,
-                          "SELECT count(*) FROM pg_catalog.pg_tables"
-                          " WHERE schemaname = 'troupe'",
-                          &others, why));
-        if (others > 0) {
+                      "SELECT CASE WHEN bool_or(tablename = 'mark') THEN 1"
+                      " WHEN count(*) > 0 THEN 2 ELSE 0 END"
+                      " FROM pg_catalog.pg_tables"
+                      " WHERE schemaname = 'troupe'",
+                      &found, why));
+    if (found != OURS) {
+        if (found == OTHERS) {
             return refuse(why, "the schema troupe in this database belongs "
                                "to another program: choose another database");
         }
