@@ -473,7 +473,6 @@ static void end_savers(saver savers[SAVERS], tri_thread *threads[SAVERS],
                        _Atomic(bool) *stop)
 {
     tri_world *world = tri_world_posix();
-    uint32_t unknown = 0;
 
     atomic_store_explicit(stop, true, memory_order_release);
     for (int i = 0; i < SAVERS; i++) {
@@ -482,10 +481,9 @@ static void end_savers(saver savers[SAVERS], tri_thread *threads[SAVERS],
     for (int i = 0; i < SAVERS; i++) {
         uint64_t acked = savers[i].acked;
         load_version(&savers[i], acked, acked);
+        // How many were cut on their way is chance; ST6 has its own test.
         assert_int_equal(savers[i].bad, 0);
-        unknown += savers[i].unknown;
     }
-    assert_true(unknown > 0);
 }
 
 static void run_load(void (*harm)(void))
