@@ -473,10 +473,12 @@ void tri_supervise(tr_ctx *parent, tri_cell *child)
         }
         return;
     }
+    // The policy is the child's, which may be gone once it has the decision.
+    bool as_group = policy->scope != TR_ONE_FOR_ONE &&
+                    directive == TR_RESTART;
     siblings_too(parent, child, policy->scope, directive);
     send_decision(worker, child, directive);
-    if ((policy->scope != TR_ONE_FOR_ONE && directive == TR_RESTART) ||
-        group != TRI_GROUP_NONE) {
+    if (as_group || group != TRI_GROUP_NONE) {
         tri_group_next(parent);
     }
 }
