@@ -109,7 +109,7 @@ sim: deps-test build/release/build.ninja
 # Fresh seeds for SIM_SECONDS, from a number that the commit decides.
 SIM_BASE = $(shell printf '%d' 0x$$(git rev-parse --short=8 HEAD \
 		2>/dev/null || date +%s))
-SIM_SECONDS ?= 75
+SIM_SECONDS ?= 60
 sim-fresh: deps-test build/release/build.ninja
 	$(call BUILD,release)
 	$(Q)echo 'sim-fresh: seeds from $(SIM_BASE) for $(SIM_SECONDS) s'

@@ -146,7 +146,12 @@ foreach(source ${found})
 endforeach()
 
 if(TROUPE_SCRIPTS)
-    foreach(area api style model install sim)
+    # The models are the same whichever compiler builds the rest.
+    set(areas api style install sim)
+    if(TROUPE_CROSS)
+        list(APPEND areas model)
+    endif()
+    foreach(area ${areas})
         file(GLOB_RECURSE found CONFIGURE_DEPENDS "${tests}/${area}/*.sh")
         foreach(script ${found})
             execute_process(COMMAND test -x "${script}" RESULT_VARIABLE no)
