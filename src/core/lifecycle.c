@@ -365,7 +365,12 @@ void tri_life_signals(tr_ctx *ctx, uint32_t signals)
         tri_group_next(ctx);
     }
     if (signals & TRI_SIG_CHILD_LOST) {
+        bool before = tri_cell_life(cell) == TR_STATE_FAILED;
         child_lost(ctx);
+        if (!before && tri_cell_life(cell) == TR_STATE_FAILED) {
+            // The rest waits until the notice of this failure is back.
+            signals = while_failed(cell, signals);
+        }
     }
     if (signals & TRI_SIG_TIMER) {
         deadline(ctx);
