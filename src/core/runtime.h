@@ -67,6 +67,7 @@ enum {
 #define TRI_SHARE_ROUND ((tr_nanos)100000)  // or when the last waits this long
 #define TRI_ASKED_LATELY ((tr_nanos)1000000)  // else the two do not compare
 #define TRI_SPIN_ASK ((tr_nanos)120000) // a thread outside: a worker's waking
+#define TRI_REST    ((tr_nanos)80000)   // between two thefts from one handler
 #define TRI_LONE    ((tr_nanos)20000)   // a lone cell may be stolen after
 #define TRI_WAKE_MIN UINT64_C(50000)    // as long as a wake-up takes
 #define TRI_WAKE_MAX UINT64_C(10000000)

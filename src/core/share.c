@@ -214,7 +214,10 @@ static tri_cell *revoke(tri_worker *victim)
     if (atomic_load_explicit(&victim->busy, memory_order_acquire) == 0) {
         uint32_t share = own_share(victim, true);
         bool from_own = share > 0;
-        share = from_own ? TRI_MIN(share, (uint32_t)TRI_STEAL_MAX) : 1;
+        if (!from_own) {  // going in is dear: for more than one of many
+            share = (tri_private_waiting(victim) + 1) / 2;
+        }
+        share = (uint32_t)TRI_MIN(share, (uint32_t)TRI_STEAL_MAX);
         for (; share > 0; share--) {
             *end = give_one(victim, from_own);
             if (*end == NULL) {
@@ -281,7 +284,11 @@ static bool is_stuck(tri_worker *thief, uint32_t index, uint64_t progress)
         thief->seen[index].since = thief->now;
         return false;
     }
-    return thief->now - thief->seen[index].since >= TRI_LONE;
+    if (thief->now - thief->seen[index].since < TRI_LONE) {
+        return false;
+    }
+    thief->seen[index].since = thief->now + TRI_REST;  // going in is dear
+    return true;
 }
 
 tri_cell *tri_steal(tri_worker *thief)
