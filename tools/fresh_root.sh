@@ -106,7 +106,7 @@ mount -t devpts -o newinstance,ptmxmode=0666 devpts "$root/dev/pts" ||
     echo "no devpts: programs see no terminal"
 mount -t tmpfs -o mode=1777 tmpfs "$root/dev/shm"
 
-git clone --quiet --no-local "$source" "$root/root/troupe"
+git clone --quiet --no-local "$source" "$root/srv/troupe"
 
 # An environment with nothing of this machine but its way to the network.
 inside() {
@@ -115,7 +115,7 @@ inside() {
         ${http_proxy:+http_proxy="$http_proxy"} \
         ${https_proxy:+https_proxy="$https_proxy"} \
         ${no_proxy:+no_proxy="$no_proxy"} \
-        chroot "$root" sh -c "cd /root/troupe && $1" </dev/null
+        chroot "$root" sh -c "cd /srv/troupe && $1" </dev/null
 }
 
 packages() {

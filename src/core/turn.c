@@ -523,7 +523,6 @@ void tri_handle_on_stack(tr_ctx *ctx, const tr_type *type,
 
 static void system_mail(tr_ctx *ctx)
 {
-    tri_worker *worker = ctx->worker;
     tri_cell *cell = ctx->cell;
     bool signalled;
     tri_node *node = tri_system_take(cell, &signalled);
@@ -535,7 +534,6 @@ static void system_mail(tr_ctx *ctx)
     if (signalled) {
         tri_life_signals(ctx, tri_signals_take(cell));
     }
-    (void)worker;
 }
 
 void tri_system_node(tr_ctx *ctx, tri_node *node)

@@ -271,7 +271,7 @@ pg_server *pg_server_new(void)
     }
     // Not TMPDIR: a socket's path has 107 bytes at most.
     (void)snprintf(server->folder, sizeof(server->folder),
-                   "/tmp/troupe-pg-XXXXXX");
+                   P_tmpdir "/troupe-pg-XXXXXX");
     if (mkdtemp(server->folder) == NULL) {
         die("mkdtemp: %s", strerror(errno));
     }
