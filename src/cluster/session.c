@@ -94,7 +94,9 @@ tr_err tri_session_put(tri_session *s, const void *bytes, size_t size,
     }
     *out = (tri_out){.tag = tag, .number = s->next_number++,
                      .size = (uint32_t)size};
-    memcpy(out->bytes, bytes, size);
+    if (size > 0) {
+        memcpy(out->bytes, bytes, size);
+    }
     if (s->last != NULL) {
         s->last->next = out;
     } else {
