@@ -90,6 +90,7 @@ tr_err tri_mailbox_open(tri_mailbox *box, tr_system *sys)
     }
     box->cell = cell;
     box->sys = sys;
+    box->awaited = sys->user;
     tri_lock_take(&sys->boxes_lock);
     box->prev = NULL;
     box->next = sys->boxes;
@@ -219,7 +220,9 @@ static bool wait_word(tri_mailbox *box, tr_nanos deadline)
     tri_world *world = sys->world;
     tr_nanos start = world->ops->mono(world);
     tr_nanos now = start;
-    bool spin = world->ops->has_threads && !sys->options.poll;
+    // Who sleeps takes long to come, and may need our core for it.
+    bool spin = world->ops->has_threads && !sys->options.poll &&
+                !tri_is_asleep(sys, box->awaited);
 
     // Acquire: pairs with tri_outside_wake.
     while (atomic_load_explicit(&box->word, memory_order_acquire) == 0) {
@@ -430,6 +433,9 @@ static tr_err send_request(tr_from from, tri_mailbox *box, tr_ref to,
                                       .site = site};
         who.sender = tri_cell_ref(box->sys, box->cell);
         err = tri_try_send(&who, to, msg);
+        if (err == TR_OK) {
+            box->awaited = tri_ref_cell(to);  // of this system
+        }
         if (err != TR_OK) {
             tri_msg_free(&who.worker->cache, msg);
         }

@@ -58,7 +58,7 @@ enum {
 };
 
 #define TRI_QUANTUM ((tr_nanos)200000)  // an activation may last this long
-#define TRI_SPIN    ((tr_nanos)50000)   // an idle worker looks around
+#define TRI_SPIN    ((tr_nanos)50000)   // an idle worker looks around, at most
 #ifdef TRI_TORTURE
 #define TRI_SHARE_EACH  ((tr_nanos)0)
 #else
@@ -194,6 +194,7 @@ struct tri_worker {
     tri_cell *step_pick;
     uint64_t id_next, id_end;
     tr_nanos now;          // the clock when it was last read
+    tr_nanos spin;         // it looks around so long where none else is awake
     struct { const tr_actor_def *def; const tri_behaviour *behaviour; }
         defs[TRI_DEFS_CACHED];
     tri_props *last_props;  // of the latest spawn, one hold
@@ -452,6 +453,8 @@ uint32_t tri_worker_runnable(tri_worker *worker);
 tri_cell *tri_worker_pick(tri_worker *worker, uint32_t index);
 void tri_worker_fire(tri_worker *worker, tr_nanos now);
 bool tri_worker_wake(tri_worker *worker);  // true: it was asleep
+/* Those who run the cell are all asleep, or only just waking; a hint. */
+bool tri_is_asleep(tr_system *sys, const tri_cell *cell);
 tr_nanos tri_clock(tri_worker *worker);
 /* At most TRI_CLOCK_LAG behind. */
 static inline tr_nanos tri_clock_coarse(tri_worker *worker)
@@ -659,6 +662,7 @@ typedef struct tri_mailbox {
     tri_cell *cell;
     tr_system *sys;
     _Atomic(uint32_t) word;  // 1: the cell has been handed back
+    const tri_cell *awaited;  // whom it waits for, perhaps; a hint, or NULL
     struct tri_mailbox *next, *prev;  // in sys->boxes
 } tri_mailbox;
 

@@ -190,10 +190,11 @@ static void share_if_late(tri_worker *worker)
 
 /* ---- scheduling ---- */
 
-static tri_group *group_of(tr_system *sys, tri_cell *cell)
+static tri_group *group_of(tr_system *sys, const tri_cell *cell)
 {
     // Relaxed: fixed at spawn.
-    uint32_t flags = atomic_load_explicit(&cell->flags, memory_order_relaxed);
+    uint32_t flags = atomic_load_explicit(&((tri_cell *)(uintptr_t)cell)->flags,
+                                          memory_order_relaxed);
     return sys->groups[(flags >> TRI_CELL_GROUP_SHIFT) & 0xff];
 }
 
@@ -269,12 +270,36 @@ static tr_nanos until_timer(tri_worker *worker, tr_nanos now)
     return due > now ? due - now : 0;
 }
 
-/* Looks around for TRI_SPIN; NULL when nothing came. */
+static bool all_asleep(tri_group *group, uint32_t but)
+{
+    // Relaxed: hints.
+    return atomic_load_explicit(&group->sleeping, memory_order_relaxed) + but >=
+           atomic_load_explicit(&group->count, memory_order_relaxed);
+}
+
+bool tri_is_asleep(tr_system *sys, const tri_cell *cell)
+{
+    return cell != NULL && all_asleep(group_of(sys, cell), 0);
+}
+
+/*
+ * How long a worker without work looks around. While others are awake these
+ * may have some at any moment. Else it can only come from a thread outside or
+ * a timer: then looking pays if the last sleep was a short one. If not, the
+ * worker would only keep the core from the thread that it has just answered.
+ */
+static tr_nanos patience(tri_worker *worker)
+{
+    return all_asleep(worker->group, 1) ? worker->spin : TRI_SPIN;
+}
+
+/* Looks around for a while; NULL when nothing came. */
 static tri_cell *search(tri_worker *worker)
 {
     tri_world *world = worker->sys->world;
     tri_group *group = worker->group;
     tr_nanos start = tri_clock(worker);
+    tr_nanos span = patience(worker);
     tri_cell *cell = NULL;
 
     // Seq_cst: see tri_group_wake.
@@ -288,7 +313,7 @@ static tri_cell *search(tri_worker *worker)
         if (round % TRI_STEAL_EVERY == TRI_STEAL_EVERY - 1) {
             tr_nanos now = tri_clock(worker);
             if ((cell = tri_steal(worker)) != NULL ||
-                now - start >= TRI_SPIN || until_timer(worker, now) == 0 ||
+                now - start >= span || until_timer(worker, now) == 0 ||
                 must_leave(worker)) {
                 break;
             }
@@ -322,7 +347,9 @@ static void worker_sleep(tri_worker *worker)
     tr_nanos timeout = until_timer(worker, tri_clock(worker));
     if (!work && timeout > 0) {
         tri_count(&worker->count.parks);
+        tr_nanos since = worker->now;
         world->ops->park(world, &worker->park_word, 1, timeout);
+        worker->spin = tri_clock(worker) - since < TRI_SPIN ? TRI_SPIN : 0;
     }
     atomic_fetch_sub_explicit(&group->sleeping, 1, memory_order_seq_cst);
     atomic_store_explicit(&worker->park_word, 0, memory_order_seq_cst);

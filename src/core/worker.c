@@ -35,6 +35,7 @@ tri_worker *tri_worker_new(tr_system *sys, tri_group *group)
     worker->sys = sys;
     worker->group = group;
     worker->sends_left = TRI_BATCH_SENDS;
+    worker->spin = TRI_SPIN;
     const tri_world_ops *ops = sys->world->ops;
     worker->fences = ops->can_barrier == NULL || !ops->can_barrier(sys->world);
     worker->pinned_taken = true;  // a pinned one is for whoever made it
