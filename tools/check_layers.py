@@ -32,6 +32,8 @@ LAYERS = {
 # Everything else gets time, random numbers, threads, descriptors, files and
 # processes from the world it is given.
 POSIX = "src/base/world_posix.c"
+POSIX_FILES = {POSIX, "src/base/world_posix.h", "src/base/posix_poller.c",
+               "src/base/posix_file.c"}
 PAGES = "src/base/pages.c"
 STDERR = {"src/base/log.c", "src/base/check.c"}  # the last words of a process
 DRIVERS = re.compile(r"src/storage/[^/]*postgres[^/]*\.c$")  # libpq's sockets
@@ -92,7 +94,7 @@ def may_include(path, layer, quote, name):
     if folder == "troupe":
         return None
     if quote == "<":
-        if not SYSTEM_HEADERS.match(name) or path == POSIX:
+        if not SYSTEM_HEADERS.match(name) or path in POSIX_FILES:
             return None
         if path == PAGES and name in PAGE_HEADERS:
             return None
@@ -115,7 +117,7 @@ def is_os_call(name):
 
 
 def may_call(path, name):
-    if path == POSIX or DRIVERS.search(path):
+    if path in POSIX_FILES or DRIVERS.search(path):
         return True
     if path == PAGES and name in PAGE_CALLS:
         return True

@@ -1,0 +1,330 @@
+/*
+ * posix_file.c - the real world's files: read, write, sync, lock, map.
+ *
+ * A file that was made is on the disk only when its directory was synced as
+ * well; the first sync of a file does both.
+ */
+#define _GNU_SOURCE  // OFD locks
+
+#include "base/world_posix.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/check.h"
+
+#define FILE_MODE 0644  // before the process's umask
+
+struct tri_file {
+    int fd;
+    bool writable;
+    // Whether the name is already safe on disk. Threads may share a file, so
+    // it is atomic; to sync the directory twice is only slower.
+    atomic_bool name_synced;
+    char path[];
+};
+
+static int open_flags(uint32_t flags)
+{
+    int result = O_CLOEXEC;
+
+    TRI_CHECK(flags & (TRI_FILE_READ | TRI_FILE_WRITE));
+    if (!(flags & TRI_FILE_WRITE)) {
+        result |= O_RDONLY;
+    } else {
+        // Also where only writing is asked for: locks and maps need both.
+        result |= O_RDWR;
+    }
+    if (flags & TRI_FILE_CREATE) {
+        result |= O_CREAT;
+    }
+    if (flags & TRI_FILE_EXCLUSIVE) {
+        result |= O_EXCL;
+    }
+    return result;
+}
+
+/*
+ * Syncs the directory of `path`, where a name was made or removed. A missing
+ * directory is not an error: the name is surely gone.
+ */
+static tr_err sync_dir_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    size_t length = slash == NULL ? 0 : (size_t)(slash - path);
+    char *dir;
+
+    if (slash == NULL) {
+        dir = strdup(".");
+    } else {
+        dir = strndup(path, length == 0 ? 1 : length);
+    }
+    if (dir == NULL) {
+        return TR_ENOMEM;
+    }
+    int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int number = fd < 0 ? errno : 0;
+    free(dir);
+    if (fd < 0) {
+        return number == ENOENT ? TR_OK : tri_posix_err(number);
+    }
+    tr_err err = fsync(fd) == 0 ? TR_OK : tri_posix_err(errno);
+    close(fd);
+    return err;
+}
+
+static int open_uninterrupted(const char *path, int flags)
+{
+    int fd;
+
+    do {
+        fd = open(path, flags, FILE_MODE);
+    } while (fd < 0 && errno == EINTR);
+    return fd;
+}
+
+tr_err tri_posix_file_open(tri_world *world, tri_file **out,
+                           const char *path, uint32_t flags)
+{
+    (void)world;
+    TRI_CHECK(out != NULL);
+    TRI_CHECK(path != NULL);
+    *out = NULL;
+
+    size_t size = strlen(path) + 1;
+    tri_file *file = calloc(1, sizeof(*file) + size);
+    if (file == NULL) {
+        return TR_ENOMEM;
+    }
+    file->fd = open_uninterrupted(path, open_flags(flags));
+    if (file->fd < 0) {
+        tr_err err = tri_posix_err(errno);
+        free(file);
+        return err;
+    }
+    file->writable = (flags & TRI_FILE_WRITE) != 0;
+    memcpy(file->path, path, size);
+    if (flags & TRI_FILE_DELETE) {
+        // At once rather than at close: so it is gone after a crash, too.
+        (void)unlink(path);
+    }
+    // A name that is there before us, or already gone, needs no sync.
+    atomic_init(&file->name_synced, (flags & TRI_FILE_CREATE) == 0 ||
+                                        (flags & TRI_FILE_DELETE) != 0);
+    *out = file;
+    return TR_OK;
+}
+
+void tri_posix_file_close(tri_file *file)
+{
+    if (file == NULL) {
+        return;
+    }
+    // Linux frees the descriptor whatever close answers, even on EINTR.
+    (void)close(file->fd);
+    free(file);
+}
+
+static bool range_fits(uint64_t offset, uint64_t size)
+{
+    return offset <= INT64_MAX && size <= INT64_MAX - offset;
+}
+
+tr_err tri_posix_file_read(tri_file *file, void *at, size_t size,
+                           uint64_t offset, size_t *done)
+{
+    size_t have = 0;
+
+    *done = 0;
+    if (!range_fits(offset, size)) {
+        return TR_EINVAL;
+    }
+    while (have < size) {
+        ssize_t got = pread(file->fd, (char *)at + have, size - have,
+                            (off_t)(offset + have));
+        if (got < 0 && errno == EINTR) {
+            continue;
+        }
+        if (got < 0) {
+            return tri_posix_err(errno);
+        }
+        if (got == 0) {
+            break;
+        }
+        have += (size_t)got;
+    }
+    *done = have;
+    return TR_OK;
+}
+
+tr_err tri_posix_file_write(tri_file *file, const void *at, size_t size,
+                            uint64_t offset)
+{
+    size_t have = 0;
+
+    if (!range_fits(offset, size)) {
+        return TR_EINVAL;
+    }
+    while (have < size) {
+        ssize_t put = pwrite(file->fd, (const char *)at + have, size - have,
+                             (off_t)(offset + have));
+        if (put < 0 && errno == EINTR) {
+            continue;
+        }
+        if (put < 0) {
+            return tri_posix_err(errno);
+        }
+        if (put == 0) {
+            return TR_EIO;  // no progress and no reason
+        }
+        have += (size_t)put;
+    }
+    return TR_OK;
+}
+
+/* If this open may have made the name, the first call makes that durable. */
+tr_err tri_posix_file_sync(tri_file *file)
+{
+    int result;
+
+    do {
+        result = fdatasync(file->fd);
+    } while (result != 0 && errno == EINTR);
+    if (result != 0) {
+        return tri_posix_err(errno);
+    }
+    // Relaxed: it guards no memory.
+    if (atomic_load_explicit(&file->name_synced, memory_order_relaxed)) {
+        return TR_OK;
+    }
+    tr_err err = sync_dir_of(file->path);
+    if (err == TR_OK) {
+        atomic_store_explicit(&file->name_synced, true, memory_order_relaxed);
+    }
+    return err;
+}
+
+tr_err tri_posix_file_truncate(tri_file *file, uint64_t size)
+{
+    int result;
+
+    if (size > INT64_MAX) {
+        return TR_EINVAL;
+    }
+    do {
+        result = ftruncate(file->fd, (off_t)size);
+    } while (result != 0 && errno == EINTR);
+    return result == 0 ? TR_OK : tri_posix_err(errno);
+}
+
+tr_err tri_posix_file_size(tri_file *file, uint64_t *out)
+{
+    struct stat status;
+
+    *out = 0;
+    if (fstat(file->fd, &status) != 0) {
+        return tri_posix_err(errno);
+    }
+    *out = (uint64_t)status.st_size;
+    return TR_OK;
+}
+
+/*
+ * Locks belong to the open file (F_OFD_SETLK), not to the process: two opens
+ * in one process exclude each other, and closing one leaves the other's.
+ */
+tr_err tri_posix_file_lock(tri_file *file, uint64_t offset, uint64_t size,
+                           int lock)
+{
+    static const short kinds[] = {[TRI_LOCK_NONE] = F_UNLCK,
+                                  [TRI_LOCK_SHARED] = F_RDLCK,
+                                  [TRI_LOCK_EXCLUSIVE] = F_WRLCK};
+    int result;
+
+    TRI_CHECK(lock >= TRI_LOCK_NONE && lock <= TRI_LOCK_EXCLUSIVE);
+    // Zero would mean "to the end of the file" to the kernel.
+    if (size == 0 || !range_fits(offset, size)) {
+        return TR_EINVAL;
+    }
+    struct flock range = {.l_type = kinds[lock],
+                          .l_whence = SEEK_SET,
+                          .l_start = (off_t)offset,
+                          .l_len = (off_t)size};
+    do {
+        result = fcntl(file->fd, F_OFD_SETLK, &range);
+    } while (result != 0 && errno == EINTR);
+    if (result == 0) {
+        return TR_OK;
+    }
+    return errno == EAGAIN || errno == EACCES ? TR_EFULL : tri_posix_err(errno);
+}
+
+static size_t page_size(void)
+{
+    return (size_t)sysconf(_SC_PAGESIZE);
+}
+
+/*
+ * Any offset will do: the kernel wants whole pages (4 to 64 KiB), so the map
+ * begins at the page below. Errors: TR_EINVAL (not all inside the file: a
+ * touch beyond its end would be a SIGBUS), TR_ENOMEM, TR_EIO.
+ */
+tr_err tri_posix_file_map(tri_file *file, uint64_t offset, size_t size,
+                          void **out)
+{
+    uint64_t end;
+
+    *out = NULL;
+    tr_err err = tri_posix_file_size(file, &end);
+    if (err != TR_OK) {
+        return err;
+    }
+    if (size == 0 || offset > end || size > end - offset) {
+        return TR_EINVAL;
+    }
+    size_t lead = (size_t)(offset % page_size());
+    int access = PROT_READ | (file->writable ? PROT_WRITE : 0);
+    char *base = mmap(NULL, size + lead, access, MAP_SHARED, file->fd,
+                      (off_t)(offset - lead));
+    if (base == MAP_FAILED) {
+        return tri_posix_err(errno);
+    }
+    *out = base + lead;
+    return TR_OK;
+}
+
+void tri_posix_file_unmap(tri_file *file, void *at, size_t size)
+{
+    (void)file;
+    size_t lead = (uintptr_t)at % page_size();
+
+    TRI_CHECK(munmap((char *)at - lead, size + lead) == 0);
+}
+
+tr_err tri_posix_file_remove(tri_world *world, const char *path,
+                             bool sync_dir)
+{
+    (void)world;
+    if (unlink(path) != 0) {
+        return tri_posix_err(errno);
+    }
+    return sync_dir ? sync_dir_of(path) : TR_OK;
+}
+
+tr_err tri_posix_file_exists(tri_world *world, const char *path, bool *out)
+{
+    (void)world;
+    struct stat status;
+
+    *out = stat(path, &status) == 0;
+    if (*out || errno == ENOENT || errno == ENOTDIR) {
+        return TR_OK;
+    }
+    return tri_posix_err(errno);
+}
