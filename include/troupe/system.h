@@ -110,7 +110,8 @@ typedef struct tr_router_options {
     X(FAILED, 13, "handler failed")                                            \
     X(CANCELLED, 14, "cancelled before it was handled")                        \
     X(UNREACHABLE, 15, "its node cannot be reached")                           \
-    X(UNKNOWN, 16, "its node was lost, perhaps after taking it")
+    X(UNKNOWN, 16, "its node was lost, perhaps after taking it")               \
+    X(FORWARDED, 17, "passed on too often between nodes")
 
 typedef enum tr_dead_reason {
 #define TR_X(name, number, text) TR_DEAD_##name = number,

@@ -25,6 +25,9 @@ enum {
     TRI_NODE_NONE = UINT32_MAX,
 };
 
+/* Of no activation: whichever is there. Numbers begin above it. */
+#define TRI_NUMBER_NONE UINT64_C(0)
+
 #define TRI_ROUTE_RETRY TR_MS(50)       // an owner that cannot say yet
 #define TRI_ROUTE_HOLD  TR_SECONDS(10)  // then the mail is given up
 #define TRI_FLUSH_WAIT  TR_SECONDS(10)
@@ -73,6 +76,7 @@ typedef struct tri_parcel {
     struct tri_parcel *next;
     uint8_t kind;
     uint8_t forwards;
+    uint8_t returns;          // of MESSAGE: times it has come back
     tri_virtual *v;
     tr_msg *msg;              // owned; NULL once a call has it
     uint64_t call;            // correlation of its tri_call; 0: none
@@ -297,6 +301,8 @@ void tri_route_shard(tri_bus *bus, uint32_t shard, uint32_t owner,
                      uint64_t epoch);
 void tri_route_lost(tri_bus *bus, uint32_t node);
 void tri_parcel_done(tri_bus *bus, tri_parcel *p, bool received, bool sent);
+/* What a dead letter says of an error. */
+uint32_t tri_bus_reason(tr_err err);
 /* Takes p: it cannot be delivered. */
 void tri_parcel_fail(tri_bus *bus, tri_parcel *p, tr_err err,
                      const char *text);

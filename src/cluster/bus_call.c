@@ -224,6 +224,12 @@ static void complete_here(tri_bus *bus, uint64_t correlation, tri_virtual *v,
     free(call);
 }
 
+static bool is_often(const tri_envelope *head)
+{
+    return head->forwards > TRI_FORWARDS_MAX ||
+           head->returns > TRI_RETURNS_MAX;
+}
+
 void tri_call_refuse(tri_bus *bus, const tri_envelope *head, tri_virtual *v,
                      const char *type, tr_err err, const char *text)
 {
@@ -241,15 +247,7 @@ void tri_call_refuse(tri_bus *bus, const tri_envelope *head, tri_virtual *v,
     tr_type shown = {.name = type != NULL ? type : "message"};
     bus->sys->up->dead_letter_lost(
         bus->sys, v != NULL ? tri_bus_ref(bus, v) : (tr_ref){0}, &shown,
-        err == TR_EUNREACHABLE ? TR_DEAD_UNREACHABLE
-        : err == TR_EUNKNOWN   ? TR_DEAD_UNKNOWN
-        : err == TR_ECLOSED    ? TR_DEAD_CLOSED
-        : err == TR_ENOMEM     ? TR_DEAD_NO_MEMORY
-        : err == TR_ELIMIT     ? TR_DEAD_FULL
-        : err == TR_EFOREIGN   ? TR_DEAD_FOREIGN
-        : err == TR_EUNHANDLED || err == TR_ESCHEMA
-            ? TR_DEAD_UNHANDLED
-            : TR_DEAD_NO_SUCH_ACTOR);
+        is_often(head) ? TR_DEAD_FORWARDED : tri_bus_reason(err));
 }
 
 /* ---- into a message of ours ---- */
@@ -628,6 +626,7 @@ bool tri_call_home(tri_bus *bus, tri_parcel *p)
         return false;
     }
     p->kind = TRI_PARCEL_MESSAGE;
+    p->returns = p->head->returns;
     p->msg->node.flags |= TRI_MSG_FOREIGN;  // it may go the same way again
     return true;
 }
@@ -642,6 +641,7 @@ static tr_err write_ours(tri_bus *bus, tri_route *r, tri_parcel *p,
                       .through = msg->node.flags & TRI_MSG_FOREIGN
                                      ? TRI_THROUGH_ALL
                                      : UINT64_C(1) << bus->here,
+                      .returns = p->returns,
                       .flags = flags_of(p->v, type)};
     tri_ref_codec refs = refs_of(bus);
     tri_codec codec = {.refs = &refs};
@@ -700,6 +700,7 @@ static tr_err write_passed(tri_bus *bus, tri_route *r, tri_parcel *p,
     tr_err err = e.type == 0 ? TR_ENOMEM : tri_envelope_check(&e, &why);
     if (err == TR_ELIMIT) {
         bus->counts.too_often++;
+        p->head->forwards = e.forwards;  // its end says why
     }
     if (err == TR_OK) {
         bus->counts.passed++;

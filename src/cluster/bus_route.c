@@ -83,7 +83,7 @@ void tri_parcel_free(tri_bus *bus, tri_parcel *p)
     free(p);
 }
 
-static uint32_t reason_of(tr_err err)
+uint32_t tri_bus_reason(tr_err err)
 {
     switch (err) {
     case TR_EUNREACHABLE:
@@ -114,7 +114,7 @@ void tri_parcel_fail(tri_bus *bus, tri_parcel *p, tr_err err,
 {
     if (p->kind == TRI_PARCEL_MESSAGE && p->msg != NULL) {
         tri_dead(tri_bus_worker(bus), tri_bus_ref(bus, p->v), p->msg,
-                 reason_of(err));
+                 tri_bus_reason(err));
         p->msg = NULL;
     } else if (p->kind == TRI_PARCEL_PASSED) {
         tri_call_refuse(bus, p->head, p->v, p->type.name, err, text);
@@ -458,7 +458,7 @@ static void begin_here(tri_bus *bus, tri_route *r, uint64_t number)
         while (err != TR_OK && mail != NULL) {
             tri_node *next = mail->next;
             tri_dead(tri_bus_worker(bus), tri_bus_ref(bus, r->v),
-                     tri_msg_from(mail), reason_of(err));
+                     tri_msg_from(mail), tri_bus_reason(err));
             mail = next;
         }
     }
@@ -850,15 +850,32 @@ static bool is_here(tri_bus *bus, tri_route *r)
     return active;
 }
 
+/*
+ * One of ours, passed on until it is here again: it is sent anew, but not for
+ * ever, since whoever passes it on may know no better the next time. False:
+ * that is its end, and p was taken.
+ */
+static bool come_home(tri_bus *bus, tri_parcel *p)
+{
+    tri_envelope *head = p->head;
+    head->forwards = 0;
+    if (++head->returns > TRI_RETURNS_MAX) {
+        bus->counts.too_often++;
+        tri_parcel_fail(bus, p, TR_ELIMIT, "it was passed on too often");
+        return false;
+    }
+    if (head->direction == TRI_REQUEST && !tri_call_home(bus, p)) {
+        tri_parcel_free(bus, p);  // its asker waits no more
+        return false;
+    }
+    return true;
+}
+
 void tri_route_arrived(tri_bus *bus, tri_route *r, tri_parcel *p)
 {
     uint64_t number = p->head->place;
-    if (p->head->sender_node == bus->here) {
-        p->head->forwards = 0;  // it is sent anew, by its origin
-        if (p->head->direction == TRI_REQUEST && !tri_call_home(bus, p)) {
-            tri_parcel_free(bus, p);
-            return;
-        }
+    if (p->head->sender_node == bus->here && !come_home(bus, p)) {
+        return;
     }
     refill(bus, r);  // what an activation here has left is older
     bool granted =
@@ -874,7 +891,7 @@ void tri_route_arrived(tri_bus *bus, tri_route *r, tri_parcel *p)
     if (!granted && r->state == TRI_ROUTE_REMOTE &&
         p->head->sender_node == bus->here && !is_here(bus, r)) {
         // Two caches lead to each other: once all is home, ask the owner.
-        begin_flush(bus, r, bus->here, r->number);
+        begin_flush(bus, r, bus->here, TRI_NUMBER_NONE);
     }
     if (r->state == TRI_ROUTE_FLUSHING &&
         (p->head->through >> bus->here & 1)) {
@@ -937,6 +954,12 @@ static void end_flush(tri_bus *bus, tri_route *r)
     tri_route_go(bus, r);
 }
 
+/* It will be active here; not so of one that only gathers what is its own. */
+static bool is_sink(tri_bus *bus, const tri_route *r)
+{
+    return r->next_node == bus->here && r->next_number != TRI_NUMBER_NONE;
+}
+
 /*
  * Two nodes may follow their messages through each other, each holding the
  * other's marker: one must give way. It is the one that has heard of the
@@ -949,14 +972,14 @@ static bool goes_first(tri_bus *bus, const tri_route *r, const tri_parcel *p)
     if (r->next_number != p->number) {
         return r->next_number > p->number;
     }
-    return r->next_node == bus->here || bus->here < p->origin;
+    return is_sink(bus, r) || bus->here < p->origin;
 }
 
 /* What its origin sends here from now on waits behind the rest. Takes p. */
 static void give_way(tri_bus *bus, tri_route *r, tri_parcel *p)
 {
     answer_flush(bus, p, r->next_number,
-                 r->next_node == bus->here ? FLUSHED_SINK : FLUSHED_JOIN);
+                 is_sink(bus, r) ? FLUSHED_SINK : FLUSHED_JOIN);
 }
 
 /* We have heard of a newer place: whose marker need not wait any more? */
@@ -1010,9 +1033,8 @@ void tri_route_learn(tri_bus *bus, tri_virtual *v, uint32_t node,
         (r->state != TRI_ROUTE_REMOTE && r->state != TRI_ROUTE_FLUSHING)) {
         return;
     }
-    uint64_t known =
-        r->state == TRI_ROUTE_FLUSHING ? r->next_number : r->number;
-    if (number <= known) {
+    if (number <= r->number ||
+        (r->state == TRI_ROUTE_FLUSHING && number <= r->next_number)) {
         return;  // older than what we know (DI11)
     }
     bus->counts.moved++;
@@ -1130,7 +1152,7 @@ void tri_route_flushed(tri_bus *bus, tri_peer *peer, tri_reader *reader)
     }
     if (how == FLUSHED_JOIN) {  // through that node, wherever it leads
         r->next_node = peer->node;
-        r->next_number = 0;
+        r->next_number = TRI_NUMBER_NONE;
     } else if (number != 0) {  // where the messages are, whatever we heard
         r->next_node = peer->node;
         r->next_number = number;

@@ -108,7 +108,7 @@ tr_err tri_envelope_check(const tri_envelope *e, const char **why)
     if (*why != NULL) {
         return TR_EINVAL;
     }
-    if (e->forwards > TRI_FORWARDS_MAX) {
+    if (e->forwards > TRI_FORWARDS_MAX || e->returns > TRI_RETURNS_MAX) {
         *why = "it was passed on too often";
         return TR_ELIMIT;
     }
@@ -119,6 +119,7 @@ void tri_envelope_write(tri_writer *w, const tri_envelope *e)
 {
     tri_write_u8(w, e->direction);
     tri_write_u8(w, e->forwards);
+    tri_write_u8(w, e->returns);
     tri_write_u16(w, e->flags);
     tri_write_u32(w, e->target_node);
     tri_write_u32(w, e->sender_node);
@@ -139,6 +140,7 @@ bool tri_envelope_read(tri_reader *r, tri_envelope *out)
 {
     out->direction = tri_read_u8(r);
     out->forwards = tri_read_u8(r);
+    out->returns = tri_read_u8(r);
     out->flags = tri_read_u16(r);
     out->target_node = tri_read_u32(r);
     out->sender_node = tri_read_u32(r);

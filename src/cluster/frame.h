@@ -24,6 +24,7 @@ enum {
     TRI_PACKET_HEAD = 56,              // bytes in front of the item
     TRI_PACKET_MAX = 16 * 1024 * 1024, // an item may have so many bytes
     TRI_FORWARDS_MAX = 2,              // MS7
+    TRI_RETURNS_MAX = 2,               // to its origin, which sends it anew
 };
 
 typedef enum tri_packet_kind {
@@ -92,6 +93,7 @@ enum {
 typedef struct tri_envelope {
     uint8_t direction;
     uint8_t forwards;          // nodes that have passed it on
+    uint8_t returns;           // times its origin has sent it anew
     uint16_t flags;
     uint32_t target_node, sender_node;
     uint64_t correlation;      // 0 in a one-way message

@@ -62,6 +62,8 @@ static tr_err answer_for(tr_ref to, uint32_t reason)
         return TR_EUNREACHABLE;
     case TR_DEAD_UNKNOWN:
         return TR_EUNKNOWN;
+    case TR_DEAD_FORWARDED:
+        return TR_ELIMIT;
     default:
         return TR_EGONE;
     }

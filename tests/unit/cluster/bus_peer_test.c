@@ -52,6 +52,8 @@ typedef struct peer {
     tri_envelope answer;   // the last
     uint32_t answers;
     char text[256];        // its payload, if it is an error
+    bool stubborn;         // all that comes goes back, as if we knew better
+    uint32_t sent_back;
 } peer;
 
 static peer *of(tri_session *s)
@@ -111,6 +113,25 @@ static void on_request(peer *f, const tri_envelope *e)
     f->correlations[f->requests++] = e->correlation;
 }
 
+/* Types and markers as they are, messages with one forward more. */
+static void send_back(peer *f, tri_item kind, tr_bytes bytes, tri_reader *r)
+{
+    tri_envelope e;
+    tri_writer w = {.mem = &f->sys->mem};
+    if (kind == TRI_ITEM_MESSAGE) {
+        assert_true(tri_envelope_read(r, &e));
+        e.forwards++;
+        e.target_node = 0;
+        f->sent_back++;
+        tri_write_u8(&w, TRI_ITEM_MESSAGE);
+        tri_envelope_write(&w, &e);
+        put(f, &w);
+    } else if (kind == TRI_ITEM_TYPE || kind == TRI_ITEM_FLUSH) {
+        memcpy(tri_write_room(&w, bytes.size), bytes.at, bytes.size);
+        put(f, &w);
+    }
+}
+
 static void take(tri_session *s, tr_bytes bytes)
 {
     peer *f = of(s);
@@ -119,6 +140,10 @@ static void take(tri_session *s, tr_bytes bytes)
     tri_item kind = (tri_item)tri_read_u8(&r);
     tri_envelope e;
     f->hellos += kind == TRI_ITEM_HELLO;
+    if (f->stubborn) {
+        send_back(f, kind, bytes, &r);
+        return;
+    }
     if (kind != TRI_ITEM_MESSAGE) {
         return;
     }
@@ -304,6 +329,55 @@ static void test_BU1_BU2_BU5_BU9_VA13_calls_of_a_bus(void **state)
     close_peer(&f);
 }
 
+typedef struct Result {
+    tr_err *err;
+    char *text;
+} Result;
+
+TR_MESSAGE(Try, (tr_ref, to));
+
+static tr_err on_try(tr_ctx *ctx, Result *self, const Try *m)
+{
+    Sum sum;
+    *self->err = tr_ask(ctx, m->to, &sum, TR_SECONDS(100), Plus, .a = 1);
+    snprintf(self->text, 256, "%s", tr_error_text(ctx));
+    return TR_OK;
+}
+
+TR_ACTOR(trier, Result, TR_ON(Try, on_try));
+
+/* A node that sends everything back does not make it go round for ever. */
+static void test_MS7_BU6_X30_to_and_fro_has_an_end(void **state)
+{
+    peer f;
+    char text[64], said[256] = "";
+    tr_err err = TR_OK;
+    tr_dead_info letters[4] = {0};
+    (void)state;
+    open_peer(&f, "shop");
+    f.stubborn = true;
+    name("far", 0, text, sizeof(text));
+    Result result = {.err = &err, .text = said};
+    tr_tell(f.sys, tr_spawn(f.sys, trier, .init = &result,
+                            .init_size = sizeof(result)),
+            Try, .to = tr_virtual_named(f.sys, text));
+    run(&f, 100);
+    assert_int_equal(err, TR_ELIMIT);
+    assert_non_null(strstr(said, "too often"));
+    assert_int_equal(f.sent_back, TRI_RETURNS_MAX + 1);
+    assert_int_equal(tri_map_count(&f.bus->calls), 0);
+    assert_int_equal(tr_dead_letters(f.sys, letters, 4), 0);
+
+    name("far", 1, text, sizeof(text));
+    tr_tell(f.sys, tr_virtual_named(f.sys, text), Plus, .a = 1);
+    run(&f, 100);
+    assert_int_equal(f.sent_back, 2 * (TRI_RETURNS_MAX + 1));
+    assert_int_equal(tr_dead_letters(f.sys, letters, 4), 1);
+    assert_int_equal(letters[0].reason, TR_DEAD_FORWARDED);
+    assert_int_equal(tri_bus_count(f.sys).too_often, 2);
+    close_peer(&f);
+}
+
 static void test_MS12_a_payload_must_be_of_its_type(void **state)
 {
     peer f;
@@ -367,6 +441,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_BU1_BU2_BU5_BU9_VA13_calls_of_a_bus),
+        cmocka_unit_test(test_MS7_BU6_X30_to_and_fro_has_an_end),
         cmocka_unit_test(test_MS12_a_payload_must_be_of_its_type),
         cmocka_unit_test(test_MS12_what_was_not_declared_is_refused),
         cmocka_unit_test(test_VA8_VA9_another_namespace_is_kept_out),

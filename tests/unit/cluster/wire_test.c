@@ -71,7 +71,7 @@ static tri_envelope request(void)
                           .ttl_ms = 1000, .target_node = 2, .sender_node = 1,
                           .target = "shop::cart/a", .sender = "shop::user/b",
                           .payload = {"abc", 3}, .type = 4, .place = 9,
-                          .through = 5,
+                          .through = 5, .forwards = 1, .returns = 2,
                           .flags = TRI_FLAG_SUPPRESS_KEEP_ALIVE};
 }
 
@@ -93,6 +93,8 @@ static void test_MS1_MS14_X32_X33_an_envelope_crosses_whole(void **state)
     assert_int_equal(got.type, 4);
     assert_int_equal(got.place, 9);
     assert_int_equal(got.through, sent.through);
+    assert_int_equal(got.forwards, 1);
+    assert_int_equal(got.returns, 2);
     assert_int_equal(got.flags, sent.flags);
     assert_string_equal(got.target, sent.target);
     assert_string_equal(got.sender, sent.sender);
@@ -121,11 +123,17 @@ static void test_MS5_MS7_MS8_MS9_MS10_MS13_bad_envelopes_are_refused(void **stat
     e.forwards++;  // MS7
     refused(e, TR_ELIMIT);
     e = request();
+    e.returns = TRI_RETURNS_MAX;
+    assert_int_equal(tri_envelope_check(&e, &why), TR_OK);
+    e.returns++;
+    refused(e, TR_ELIMIT);
+    e = request();
     e.flags = TRI_FLAG_ALWAYS_INTERLEAVE;  // MS9
     refused(e, TR_EINVAL);
     e.flags |= TRI_FLAG_READ_ONLY;
     assert_int_equal(tri_envelope_check(&e, &why), TR_OK);
     e.flags = TRI_FLAG_IS_LOCAL_ONLY;  // MS10
+    e.forwards = 0;
     assert_int_equal(tri_envelope_check(&e, &why), TR_OK);
     e.forwards = 1;
     refused(e, TR_EINVAL);
