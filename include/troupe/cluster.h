@@ -12,10 +12,17 @@
  * nothing, watching tells TR_NO_SUCH_ACTOR at once, joining is TR_ENOENT, and
  * tr_state_of gives TR_STATE_CREATED.
  *
+ * Names. A ref that tr_virtual has made is good for the system's life, so its
+ * name is kept as long. Where keys have no end, send by name: tr_tell_virtual,
+ * tr_ask_virtual. Such a name is forgotten with the activation, and the ref
+ * that tr_self and tr_sender give of it is a plain actor's: once the activation
+ * has ended it may be nobody's, and what is sent to it a dead letter.
+ * tr_virtual of the same name, at any time, makes one that lasts. Names of both
+ * sorts are counted, at most tr_system_options.virtual_names at a time.
+ *
  * Threads: any.
  * Ownership: definitions and stores are borrowed for as long as the system is
- * open; options and names are copied. Names are kept for the system's life,
- * at most tr_system_options.virtual_names of them.
+ * open; options and names are copied.
  */
 #ifndef TROUPE_CLUSTER_H
 #define TROUPE_CLUSTER_H
@@ -61,6 +68,37 @@ TR_API tr_ref tr_virtual(tr_from from, const char *kind, const char *key);
  */
 TR_API tr_ref tr_virtual_named(tr_from from, const char *text);
 
+/*
+ * tr_tell to a virtual actor by its name, which is not kept: for keys without
+ * end. Messages of one sender arrive in its order, also where it uses refs of
+ * the same actor. What cannot be sent is a dead letter. On a node of several,
+ * and of stateless workers, the name is kept all the same.
+ */
+TR_API void tr_tell_virtual(tr_from from, const char *kind, const char *key,
+                            const tr_type *type, const void *payload);
+/*
+ * The same with an answer: nothing was sent unless it is TR_OK.
+ * Errors: as tr_try_tell, TR_EINVAL (no name), TR_ELIMIT (too many names),
+ * TR_ENOENT (nobody hosts the kind).
+ */
+TR_API TR_NODISCARD tr_err tr_try_tell_virtual(tr_from from, const char *kind,
+                                               const char *key,
+                                               const tr_type *type,
+                                               const void *payload);
+/*
+ * tr_ask by name, as tr_tell_virtual. The name is not forgotten before the
+ * answer is there. Errors: as tr_ask and tr_try_tell_virtual.
+ */
+TR_API TR_NODISCARD tr_err tr_ask_virtual(tr_from from, const char *kind,
+                                          const char *key, void *out,
+                                          tr_nanos timeout,
+                                          const tr_type *type,
+                                          const void *payload,
+                                          const char *site);
+/* tr_forward by name: to the one that a message is about, say. */
+TR_API void tr_forward_virtual(tr_ctx *ctx, const char *kind, const char *key,
+                               const void *m);
+
 TR_END_DECLS
 
 #ifndef __cplusplus
@@ -72,6 +110,19 @@ TR_END_DECLS
     __extension__(tr_virtual)((from), (kind), (key))
 #define tr_virtual_named(from, text)                                           \
     __extension__(tr_virtual_named)((from), (text))
+#define tr_tell_virtual(from, kind, key, ...)                                  \
+    TR_SEND_VIRTUAL_(tr_tell_virtual, from, kind, key, __VA_ARGS__, )
+#define tr_try_tell_virtual(from, kind, key, ...)                              \
+    TR_SEND_VIRTUAL_(tr_try_tell_virtual, from, kind, key, __VA_ARGS__, )
+#define TR_SEND_VIRTUAL_(verb, from, kind, key, T, ...)                        \
+    __extension__(verb)((from), (kind), (key), &T##_tr_type,                   \
+                        &(const T){__VA_ARGS__})
+#define tr_ask_virtual(from, kind, key, out, timeout, ...)                     \
+    TR_ASK_VIRTUAL_(from, kind, key, out, timeout, __VA_ARGS__, )
+#define TR_ASK_VIRTUAL_(from, kind, key, out, timeout, T, ...)                 \
+    __extension__(tr_ask_virtual)((from), (kind), (key), TR_OUT_(T, out),      \
+                                  (timeout), &T##_tr_type,                     \
+                                  &(const T){__VA_ARGS__}, TR_HERE)
 
 #endif /* !__cplusplus */
 #endif

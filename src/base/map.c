@@ -187,13 +187,19 @@ tr_err tri_map_put(tri_map *map, uint64_t key, void *value)
     return put(map, (tri_map_entry){.key = key, .value = value}, NULL, 0);
 }
 
+tr_err tri_map_put_hashed(tri_map *map, uint64_t hash, const void *key,
+                          size_t size, void *value)
+{
+    TRI_CHECK(map->same != NULL);
+    TRI_CHECK_SLOW(hash == tri_hash_bytes(key, size));
+    return put(map, (tri_map_entry){.key = hash, .value = value}, key, size);
+}
+
 tr_err tri_map_put_bytes(tri_map *map, const void *key, size_t size,
                          void *value)
 {
-    TRI_CHECK(map->same != NULL);
-    uint64_t hash = tri_hash_bytes(key, size);
-
-    return put(map, (tri_map_entry){.key = hash, .value = value}, key, size);
+    return tri_map_put_hashed(map, tri_hash_bytes(key, size), key, size,
+                              value);
 }
 
 void *tri_map_get(const tri_map *map, uint64_t key)
@@ -204,12 +210,19 @@ void *tri_map_get(const tri_map *map, uint64_t key)
     return at != NOT_FOUND ? map->entries[at].value : NULL;
 }
 
-void *tri_map_get_bytes(const tri_map *map, const void *key, size_t size)
+void *tri_map_get_hashed(const tri_map *map, uint64_t hash, const void *key,
+                         size_t size)
 {
     TRI_CHECK(map->same != NULL);
-    uint32_t at = find(map, tri_hash_bytes(key, size), key, size);
+    TRI_CHECK_SLOW(hash == tri_hash_bytes(key, size));
+    uint32_t at = find(map, hash, key, size);
 
     return at != NOT_FOUND ? map->entries[at].value : NULL;
+}
+
+void *tri_map_get_bytes(const tri_map *map, const void *key, size_t size)
+{
+    return tri_map_get_hashed(map, tri_hash_bytes(key, size), key, size);
 }
 
 void *tri_map_remove(tri_map *map, uint64_t key)
@@ -218,10 +231,17 @@ void *tri_map_remove(tri_map *map, uint64_t key)
     return remove_at(map, find(map, key, NULL, 0));
 }
 
-void *tri_map_remove_bytes(tri_map *map, const void *key, size_t size)
+void *tri_map_remove_hashed(tri_map *map, uint64_t hash, const void *key,
+                            size_t size)
 {
     TRI_CHECK(map->same != NULL);
-    return remove_at(map, find(map, tri_hash_bytes(key, size), key, size));
+    TRI_CHECK_SLOW(hash == tri_hash_bytes(key, size));
+    return remove_at(map, find(map, hash, key, size));
+}
+
+void *tri_map_remove_bytes(tri_map *map, const void *key, size_t size)
+{
+    return tri_map_remove_hashed(map, tri_hash_bytes(key, size), key, size);
 }
 
 tr_err tri_map_reserve(tri_map *map, uint32_t count)

@@ -71,6 +71,15 @@ TR_NODISCARD tr_err tri_map_put_bytes(tri_map *map, const void *key,
 void *tri_map_get(const tri_map *map, uint64_t key);
 void *tri_map_get_bytes(const tri_map *map, const void *key, size_t size);
 
+/* Of a map of bytes whose hash, by tri_hash_bytes, the caller knows. */
+TR_NODISCARD tr_err tri_map_put_hashed(tri_map *map, uint64_t hash,
+                                       const void *key, size_t size,
+                                       void *value);
+void *tri_map_get_hashed(const tri_map *map, uint64_t hash, const void *key,
+                         size_t size);
+void *tri_map_remove_hashed(tri_map *map, uint64_t hash, const void *key,
+                            size_t size);
+
 /* Takes the value out and returns it, or NULL. Never allocates. */
 void *tri_map_remove(tri_map *map, uint64_t key);
 void *tri_map_remove_bytes(tri_map *map, const void *key, size_t size);

@@ -17,7 +17,9 @@
  * the lock held, and its queue holds by then all that was sent before. What a
  * sender pushes is behind that; what it appends is behind what it pushed,
  * because it found the mailbox closed. A late push, by a sender that was held
- * up between two lives, lands in a mailbox of the same actor.
+ * up between two lives, lands in a mailbox of the same actor; if the name was
+ * forgotten meanwhile (names.c) the message has another id, and is a dead
+ * letter, as is all that this sender sends to that ref from then on.
  */
 #include "cluster/catalog.h"
 
@@ -29,129 +31,7 @@
 #include "core/mailbox.h"
 #include "troupe/observe.h"
 
-enum { ARENA_SIZE = 1 << 20, RECORD_ALIGN = 64 };
-
 #define CORRELATION_SHIFT 32
-
-/* ---- names ---- */
-
-static bool name_is(const void *value, const void *key, size_t size)
-{
-    const tri_virtual *v = value;
-    return v->size == size && memcmp(v->text, key, size) == 0;
-}
-
-/* Memory for the system's life; NULL if there is none. */
-static void *arena_take(tri_cluster *cluster, size_t size)
-{
-    size = (size + RECORD_ALIGN - 1) & ~(size_t)(RECORD_ALIGN - 1);
-    if (tri_mem_should_fail(&cluster->sys->mem)) {
-        return NULL;
-    }
-    tri_lock_take(&cluster->arena_lock);
-    tri_arena *arena = cluster->arena;
-    if (arena == NULL || arena->size - arena->used < size) {
-        arena = aligned_alloc(RECORD_ALIGN, ARENA_SIZE);
-        if (arena != NULL) {
-            *arena = (tri_arena){.next = cluster->arena,
-                                 .used = RECORD_ALIGN, .size = ARENA_SIZE};
-            cluster->arena = arena;
-        }
-    }
-    void *at = NULL;
-    if (arena != NULL) {
-        at = (char *)arena + arena->used;
-        arena->used += size;
-    }
-    tri_lock_drop(&cluster->arena_lock);
-    return at;
-}
-
-static tri_virtual *record_new(tri_cluster *cluster, const char *text,
-                               uint16_t size, uint16_t key_at, uint64_t id)
-{
-    tri_virtual *v = arena_take(cluster, sizeof(*v) + size + 1u);
-    if (v == NULL) {
-        return NULL;
-    }
-    memset(v, 0, sizeof(*v));
-    memcpy(v->text, text, size);
-    v->text[size] = '\0';
-    v->size = size;
-    v->key_at = key_at;
-    v->shard = (uint16_t)tri_shard_of(text, size);
-    tri_cell_reset(&v->cell);
-    v->cell.name = v->text;
-    // Relaxed, all: its ref is not known yet.
-    atomic_store_explicit(&v->cell.flags, TRI_CELL_VIRTUAL,
-                          memory_order_relaxed);
-    atomic_store_explicit(&v->cell.sys_mail, TRI_SYS_CLOSED,
-                          memory_order_relaxed);
-    atomic_store_explicit(&v->cell.mail, TRI_MAIL_CLOSED,
-                          memory_order_relaxed);
-    atomic_store_explicit(&v->cell.id, id, memory_order_relaxed);
-    return v;
-}
-
-static tri_virtual *find(tri_shard *shard, const tri_actor_id *id)
-{
-    return tri_map_get_bytes(&shard->names, id->text, id->size);
-}
-
-/* Counts one name more; false: there are enough (rule 33). */
-static bool count_name(tri_cluster *cluster)
-{
-    // Relaxed: only the number counts.
-    if (atomic_fetch_add_explicit(&cluster->names, 1, memory_order_relaxed) <
-        cluster->names_max) {
-        return true;
-    }
-    atomic_fetch_sub_explicit(&cluster->names, 1, memory_order_relaxed);
-    return false;
-}
-
-static tr_err add_name(tri_cluster *cluster, tri_shard *shard,
-                       const tri_actor_id *id, uint64_t cell_id,
-                       tri_virtual **out)
-{
-    if (!count_name(cluster)) {
-        return TR_ELIMIT;
-    }
-    tri_virtual *v = record_new(cluster, id->text, id->size, id->key_at,
-                                cell_id);
-    if (v == NULL || tri_map_put_bytes(&shard->names, v->text, v->size, v) !=
-                         TR_OK) {
-        // Relaxed: as count_name. The record is left to the arena.
-        atomic_fetch_sub_explicit(&cluster->names, 1, memory_order_relaxed);
-        return TR_ENOMEM;
-    }
-    *out = v;
-    return TR_OK;
-}
-
-tr_err tri_virtual_get(tri_cluster *cluster, tr_from from,
-                       const tri_actor_id *id, tri_virtual **out)
-{
-    tri_shard *shard = &cluster->shards[tri_shard_of(id->text, id->size)];
-    tri_lock_take(&shard->lock);
-    tri_virtual *v = find(shard, id);
-    tri_lock_drop(&shard->lock);
-    if (v == NULL) {
-        tri_actor_from who = tri_enter(from);
-        uint64_t cell_id = tri_id_next(who.worker);
-        tri_leave(&who);
-        tr_err err = TR_OK;
-        tri_lock_take(&shard->lock);
-        v = find(shard, id);  // another may have been first
-        if (v == NULL) {
-            err = add_name(cluster, shard, id, cell_id, &v);
-        }
-        tri_lock_drop(&shard->lock);
-        TR_TRY(err);
-    }
-    *out = v;
-    return TR_OK;
-}
 
 /* ---- kinds ---- */
 
@@ -189,36 +69,62 @@ tri_kind *tri_kind_of(tri_cluster *cluster, tri_virtual *v)
 
 /* ---- into an activation ---- */
 
-static void list_append(tri_shard *shard, tri_virtual *v)
+static void list_append(tri_shard *shard, tri_active *a)
 {
-    v->next = NULL;
-    v->prev = shard->last;
+    a->next = NULL;
+    a->prev = shard->last;
     if (shard->last != NULL) {
-        shard->last->next = v;
+        shard->last->next = a;
     } else {
-        shard->first = v;
+        shard->first = a;
     }
-    shard->last = v;
+    shard->last = a;
 }
 
-static void list_remove(tri_shard *shard, tri_virtual *v)
+static void list_remove(tri_shard *shard, tri_active *a)
 {
-    if (v->prev != NULL) {
-        v->prev->next = v->next;
+    if (a->prev != NULL) {
+        a->prev->next = a->next;
     } else {
-        shard->first = v->next;
+        shard->first = a->next;
     }
-    if (v->next != NULL) {
-        v->next->prev = v->prev;
+    if (a->next != NULL) {
+        a->next->prev = a->prev;
     } else {
-        shard->last = v->prev;
+        shard->last = a->prev;
     }
-    v->next = v->prev = NULL;
+}
+
+/* What an activation needs beside the record; false: no memory. */
+static bool active_new(tri_cluster *cluster, tri_worker *worker,
+                       tri_virtual *v)
+{
+    tri_active *a = tri_cache_alloc(&worker->cache,
+                                    tri_class_of(sizeof(*a)));
+    if (a == NULL) {
+        return false;
+    }
+    *a = (tri_active){
+        .v = v,
+        // Whatever it has handled at the next sweep is news.
+        .seen = UINT64_MAX,
+        // Relaxed: only that they differ, and grow, counts.
+        .order = atomic_fetch_add_explicit(&cluster->activations, 1,
+                                           memory_order_relaxed)};
+    v->active = a;
+    return true;
+}
+
+static void active_free(tri_worker *worker, tri_virtual *v)
+{
+    tri_cache_free(&worker->cache, tri_class_of(sizeof(*v->active)),
+                   v->active);
+    v->active = NULL;
 }
 
 static tri_place place_of(tri_cluster *cluster, const tri_virtual *v)
 {
-    return (tri_place){.node = cluster->here, .number = v->number};
+    return (tri_place){.node = cluster->here, .number = v->active->order + 1};
 }
 
 static tr_err enter_directory(tri_cluster *cluster, tri_virtual *v)
@@ -227,8 +133,9 @@ static tr_err enter_directory(tri_cluster *cluster, tri_virtual *v)
     if (v->kind->workers > 0 || tri_bus_of(cluster) != NULL) {
         return TR_OK;  // may be anywhere; or was registered before: bus.h
     }
-    TR_TRY(tri_directory_register(&cluster->directory, v->text, v->size,
-                                  place_of(cluster, v), &decision));
+    TR_TRY(tri_directory_register_hashed(&cluster->directory, v->hash,
+                                         v->text, v->size,
+                                         place_of(cluster, v), &decision));
     // One node: nobody else can have registered it.
     TRI_CHECK(decision.kind == TRI_PLACE_ON_NODE);
     return TR_OK;
@@ -244,8 +151,9 @@ static void leave_directory(tri_cluster *cluster, tri_worker *worker,
         tri_bus_gone(cluster, worker, v);
         return;
     }
-    bool was = tri_directory_unregister(&cluster->directory, v->text,
-                                        v->size, place_of(cluster, v));
+    bool was = tri_directory_unregister_hashed(&cluster->directory, v->hash,
+                                               v->text, v->size,
+                                               place_of(cluster, v));
     TRI_CHECK(was);
 }
 
@@ -260,7 +168,7 @@ static tr_err prepare(tri_cluster *cluster, tri_worker *worker,
         return TR_ENOMEM;
     }
     // No answer to a question of an earlier life can be taken for ours.
-    ext->correlation = (uint64_t)v->number << CORRELATION_SHIFT;
+    ext->correlation = v->active->order << CORRELATION_SHIFT;
     // Relaxed: the mailbox is not open yet.
     atomic_store_explicit(&ext->soft_limit, kind->soft_limit,
                           memory_order_relaxed);
@@ -309,19 +217,20 @@ static tr_err activate(tri_cluster *cluster, tri_worker *worker,
     if (tri_kind_of(cluster, v) == NULL) {
         return TR_ENOENT;
     }
-    v->number++;
-    TR_TRY(prepare(cluster, worker, v));
+    if (!active_new(cluster, worker, v)) {
+        return TR_ENOMEM;
+    }
+    tr_err err = prepare(cluster, worker, v);
+    if (err != TR_OK) {
+        active_free(worker, v);
+        return err;
+    }
     tri_activation_set(v, TRI_ACTIVATION_CREATING);
-    v->since = 0;
-    v->seen = UINT64_MAX;  // whatever it has handled at the next sweep: news
-    // Relaxed, all: statistics and order; nobody else has the cell.
-    atomic_store_explicit(&v->quiet, 0, memory_order_relaxed);
-    v->order = atomic_fetch_add_explicit(&cluster->activations, 1,
-                                         memory_order_relaxed);
+    // Relaxed, both: statistics.
     atomic_fetch_add_explicit(&cluster->active, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&v->kind->active, 1, memory_order_relaxed);
     tri_count(&worker->count.spawned);
-    list_append(&cluster->shards[v->shard], v);
+    list_append(&cluster->shards[v->shard], v->active);
     cell->queue = mail;
     atomic_store_explicit(&cell->queued, length_of(mail),
                           memory_order_relaxed);
@@ -349,13 +258,26 @@ static void set_going(tri_cluster *cluster, tri_worker *worker,
 
 static void append_pending(tri_virtual *v, tri_node *node)
 {
-    node->next = NULL;
-    if (v->pending == NULL) {
-        v->pending = node;
+    if (v->pending_last == NULL) {
+        node->next = node;
     } else {
+        node->next = v->pending_last->next;
         v->pending_last->next = node;
     }
     v->pending_last = node;
+}
+
+/* All that waits, oldest first. */
+static tri_node *take_pending(tri_virtual *v)
+{
+    tri_node *last = v->pending_last;
+    if (last == NULL) {
+        return NULL;
+    }
+    tri_node *first = last->next;
+    last->next = NULL;
+    v->pending_last = NULL;
+    return first;
 }
 
 bool tri_virtual_is_active(tri_virtual *v)
@@ -386,15 +308,16 @@ static tr_err hand_over(tri_cluster *cluster, tri_worker *worker,
 }
 
 static tr_err send_to(tri_cluster *cluster, tri_worker *worker,
-                      tri_virtual *v, tr_msg *msg)
+                      tri_virtual *v, uint64_t id, tr_msg *msg)
 {
     tri_shard *shard = &cluster->shards[v->shard];
-    // Relaxed: it never changes.
-    uint64_t id = atomic_load_explicit(&v->cell.id, memory_order_relaxed);
     bool activated = false;
     tri_lock_take(&shard->lock);
+    // With the lock: the name is that of the id, or has been forgotten.
     tr_err err = tri_push(worker, &v->cell, id, msg);
-    if (err != TR_OK && tri_virtual_is_active(v)) {
+    if (err == TR_EGONE) {
+        // A ref of before.
+    } else if (err != TR_OK && tri_virtual_is_active(v)) {
         append_pending(v, &msg->node);
         err = TR_OK;
     } else if (err != TR_OK && is_elsewhere(cluster, v)) {
@@ -434,16 +357,16 @@ static void give_back(tri_worker *worker, tri_virtual *v)
 {
     // Relaxed: it never changes.
     uint64_t id = atomic_load_explicit(&v->cell.id, memory_order_relaxed);
-    while (v->pending != NULL) {
-        tri_node *next = v->pending->next;
-        if (tri_push(worker, &v->cell, id, tri_msg_from(v->pending)) !=
-            TR_OK) {
-            v->pending->next = next;
-            return;  // it is ending: `ended` takes the rest
+    bool open = true;
+    for (tri_node *node = take_pending(v), *next; node != NULL; node = next) {
+        next = node->next;
+        // Once it is ending the rest waits for `ended`.
+        open = open && tri_push(worker, &v->cell, id, tri_msg_from(node)) ==
+                           TR_OK;
+        if (!open) {
+            append_pending(v, node);
         }
-        v->pending = next;
     }
-    v->pending_last = NULL;
 }
 
 tri_node *tri_catalog_take(tri_cluster *cluster, tri_worker *worker,
@@ -455,8 +378,7 @@ tri_node *tri_catalog_take(tri_cluster *cluster, tri_worker *worker,
     if (tri_virtual_is_active(v)) {
         give_back(worker, v);
     } else {
-        mail = v->pending;
-        v->pending = v->pending_last = NULL;
+        mail = take_pending(v);
     }
     v->handed = mail != NULL || busy;
     tri_lock_drop(&shard->lock);
@@ -473,13 +395,16 @@ tr_err tri_catalog_begin(tri_cluster *cluster, tri_worker *worker,
     while (*end != NULL) {
         end = &(*end)->next;
     }
-    *end = v->pending;
+    *end = take_pending(v);
     tr_err err = activate(cluster, worker, v, mail);
     if (err == TR_OK) {
-        v->pending = v->pending_last = NULL;
         v->handed = false;
     } else {
-        *end = NULL;
+        while (*end != NULL) {
+            tri_node *node = *end;
+            *end = node->next;
+            append_pending(v, node);
+        }
     }
     tri_lock_drop(&shard->lock);
     if (err == TR_OK) {
@@ -490,32 +415,41 @@ tr_err tri_catalog_begin(tri_cluster *cluster, tri_worker *worker,
 
 /* ---- stateless workers: several records behind one name ---- */
 
-static tri_virtual **make_workers(tri_cluster *cluster, tri_worker *worker,
-                                  tri_virtual *front)
+static tri_front *make_front(tri_cluster *cluster, tri_worker *worker,
+                             tri_virtual *v)
 {
-    uint32_t count = front->kind->workers;
-    tri_virtual **all = arena_take(cluster, count * sizeof(tri_virtual *));
-    for (uint32_t i = 0; all != NULL && i < count; i++) {
-        all[i] = record_new(cluster, front->text, front->size, front->key_at,
-                            tri_id_next(worker));
-        if (all[i] == NULL) {
+    uint32_t count = v->kind->workers;
+    tri_front *front = tri_names_alloc(
+        cluster, sizeof(*front) + count * sizeof(tri_virtual *));
+    for (uint32_t i = 0; front != NULL && i < count; i++) {
+        front->workers[i] =
+            tri_virtual_beside(cluster, v, tri_id_next(worker));
+        if (front->workers[i] == NULL) {
             return NULL;  // the rest is left to the arena
         }
-        all[i]->kind = front->kind;
-        // Relaxed: nobody knows it yet.
-        atomic_store_explicit(&all[i]->form, TRI_FORM_WORKER,
-                              memory_order_relaxed);
     }
-    return all;
+    if (front != NULL) {
+        // Relaxed: published with the form.
+        atomic_store_explicit(&front->turn, 0, memory_order_relaxed);
+    }
+    return front;
 }
 
-/* Finds out what stands behind a name. Errors: TR_ENOENT, TR_ENOMEM. */
+/*
+ * Finds out what stands behind a name.
+ * Errors: TR_ENOENT, TR_ENOMEM, TR_EGONE (the name has been forgotten).
+ */
 static tr_err settle_form(tri_cluster *cluster, tri_worker *worker,
-                          tri_virtual *v)
+                          tri_virtual *v, uint64_t id)
 {
     tri_shard *shard = &cluster->shards[v->shard];
     tr_err err = TR_OK;
     tri_lock_take(&shard->lock);
+    // Relaxed: changes under the lock.
+    if (atomic_load_explicit(&v->cell.id, memory_order_relaxed) != id) {
+        tri_lock_drop(&shard->lock);
+        return TR_EGONE;
+    }
     tri_kind *kind = tri_kind_of(cluster, v);
     // Relaxed: written under the lock.
     uint8_t form = atomic_load_explicit(&v->form, memory_order_relaxed);
@@ -530,8 +464,8 @@ static tr_err settle_form(tri_cluster *cluster, tri_worker *worker,
         err = tri_bus_of(cluster) != NULL ? TR_OK : TR_ENOENT;
     } else if (kind->workers > 0 && v->route == NULL) {
         form = TRI_FORM_FRONT;
-        v->workers = make_workers(cluster, worker, v);
-        err = v->workers != NULL ? TR_OK : TR_ENOMEM;
+        v->front = make_front(cluster, worker, v);
+        err = v->front != NULL ? TR_OK : TR_ENOMEM;
     }
     if (err == TR_OK) {
         // Release: publishes kind and workers; pairs with virtual_send.
@@ -541,34 +475,39 @@ static tr_err settle_form(tri_cluster *cluster, tri_worker *worker,
     return err;
 }
 
-static tri_virtual *whose_turn(tri_virtual *front)
+static tri_virtual *whose_turn(tri_virtual *v)
 {
     // Relaxed: only that turns differ counts.
     uint64_t turn =
-        atomic_fetch_add_explicit(&front->quiet, 1, memory_order_relaxed);
-    return front->workers[turn % front->kind->workers];
+        atomic_fetch_add_explicit(&v->front->turn, 1, memory_order_relaxed);
+    return v->front->workers[turn % v->kind->workers];
 }
 
 static tr_err virtual_send(tri_worker *worker, tri_cell *cell, tr_msg *msg)
 {
     tri_cluster *cluster = tri_cluster_of(worker->sys);
     tri_virtual *v = tri_virtual_of(cell);
+    uint64_t id = msg->to_id;  // the push that was refused has set it
     // Acquire: pairs with settle_form.
     uint8_t form = atomic_load_explicit(&v->form, memory_order_acquire);
     if (form == TRI_FORM_UNKNOWN) {
-        TR_TRY(settle_form(cluster, worker, v));
+        TR_TRY(settle_form(cluster, worker, v, id));
         form = atomic_load_explicit(&v->form, memory_order_acquire);
     }
     if (form == TRI_FORM_FRONT) {
+        // Relaxed: the name of a front is never forgotten, and its id was
+        // there before the form.
+        if (atomic_load_explicit(&cell->id, memory_order_relaxed) != id) {
+            return TR_EGONE;
+        }
         v = whose_turn(v);
         // Relaxed: it never changes.
-        uint64_t id =
-            atomic_load_explicit(&v->cell.id, memory_order_relaxed);
+        id = atomic_load_explicit(&v->cell.id, memory_order_relaxed);
         if (tri_push(worker, &v->cell, id, msg) == TR_OK) {
             return TR_OK;
         }
     }
-    return send_to(cluster, worker, v, msg);
+    return send_to(cluster, worker, v, id, msg);
 }
 
 /* ---- out of an activation ---- */
@@ -586,10 +525,10 @@ static uint32_t shard(tri_cell *cell)
 
 static void quiet(tri_cell *cell)
 {
-    tri_virtual *v = tri_virtual_of(cell);
+    tri_active *a = tri_virtual_of(cell)->active;
     // Relaxed: only the owner writes; the sweeper looks.
     atomic_store_explicit(
-        &v->quiet, atomic_load_explicit(&v->quiet, memory_order_relaxed) + 1,
+        &a->quiet, atomic_load_explicit(&a->quiet, memory_order_relaxed) + 1,
         memory_order_relaxed);
 }
 
@@ -600,17 +539,14 @@ static tri_node *take_mail(tri_virtual *v)
     while (*end != NULL) {
         end = &(*end)->next;
     }
-    *end = v->pending;
-    v->pending = v->pending_last = NULL;
+    *end = take_pending(v);
     tri_node *all = v->cell.queue;
     v->cell.queue = NULL;
     return all;
 }
 
-static void refuse(tri_worker *worker, tri_virtual *v, tri_node *mail,
-                   tr_err err)
+static void refuse(tri_worker *worker, tr_ref to, tri_node *mail, tr_err err)
 {
-    tr_ref to = tri_cell_ref(worker->sys, &v->cell);
     while (mail != NULL) {
         tri_node *next = mail->next;
         tri_dead(worker, to, tri_msg_from(mail),
@@ -644,7 +580,8 @@ static void ended(tri_worker *worker, tri_cell *cell)
     tr_err err = TR_OK;
     tri_lock_take(&shard->lock);
     leave_directory(cluster, worker, v);
-    list_remove(shard, v);
+    list_remove(shard, v->active);
+    active_free(worker, v);
     tri_activation_set(v, TRI_ACTIVATION_INVALID);
     // Relaxed, all: statistics; both lanes are closed.
     atomic_fetch_sub_explicit(&cluster->active, 1, memory_order_relaxed);
@@ -659,9 +596,11 @@ static void ended(tri_worker *worker, tri_cell *cell)
     } else if (mail != NULL) {
         err = activate(cluster, worker, v, mail);
     }
+    tr_ref self = tri_cell_ref(worker->sys, cell);
+    tri_virtual_rest(cluster, v);
     tri_lock_drop(&shard->lock);
     if (err != TR_OK) {
-        refuse(worker, v, mail, err);
+        refuse(worker, self, mail, err);
     } else if (mail != NULL && !elsewhere) {
         set_going(cluster, worker, v);
     }
@@ -696,14 +635,13 @@ static void count_all(tr_system *sys, tr_metrics_snapshot *out)
 /* A system that was abandoned leaves mail behind. */
 static void free_pending(tr_system *sys, tri_virtual *v)
 {
-    while (v != NULL && v->pending != NULL) {
-        tri_node *next = v->pending->next;
-        tri_msg_free(&sys->outside->cache, tri_msg_from(v->pending));
-        v->pending = next;
+    for (tri_node *node = take_pending(v), *next; node != NULL; node = next) {
+        next = node->next;
+        tri_msg_free(&sys->outside->cache, tri_msg_from(node));
     }
 }
 
-static void free_shard(tr_system *sys, tri_shard *shard)
+static void free_mail(tr_system *sys, tri_shard *shard)
 {
     tri_virtual *v;
     for (tri_map_iter it = tri_map_iter_begin(&shard->names);
@@ -713,10 +651,9 @@ static void free_shard(tr_system *sys, tri_shard *shard)
         bool front = atomic_load_explicit(&v->form, memory_order_relaxed) ==
                      TRI_FORM_FRONT;
         for (uint32_t i = 0; front && i < v->kind->workers; i++) {
-            free_pending(sys, v->workers[i]);
+            free_pending(sys, v->front->workers[i]);
         }
     }
-    tri_map_fini(&shard->names);
 }
 
 static void free_all(tr_system *sys)
@@ -725,7 +662,7 @@ static void free_all(tr_system *sys)
     tri_kind *kind;
     tri_bus_free(cluster);
     for (uint32_t i = 0; i < TRI_SHARDS; i++) {
-        free_shard(sys, &cluster->shards[i]);
+        free_mail(sys, &cluster->shards[i]);
     }
     for (tri_map_iter it = tri_map_iter_begin(&cluster->kinds);
          (kind = tri_map_iter_next(&cluster->kinds, &it)) != NULL;) {
@@ -733,11 +670,7 @@ static void free_all(tr_system *sys)
     }
     tri_map_fini(&cluster->kinds);
     tri_directory_fini(&cluster->directory);
-    while (cluster->arena != NULL) {
-        tri_arena *next = cluster->arena->next;
-        free(cluster->arena);
-        cluster->arena = next;
-    }
+    tri_names_free(cluster);
     free(cluster);
 }
 
@@ -747,6 +680,7 @@ static const tri_virtual_ops ops = {
     .quiet = quiet,
     .shard = shard,
     .shards = TRI_SHARDS,
+    .name = tri_virtual_name,
     .ended = ended,
     .signal = tri_bus_signal,
     .poison = tri_bus_poison,
@@ -775,9 +709,7 @@ static tr_err cluster_new(tri_actor_from *who, tri_cluster **out)
                              ? sys->options.virtual_names
                              : TRI_NAMES_DEFAULT;
     tri_map_init(&cluster->kinds, kind_is, NULL);
-    for (uint32_t i = 0; i < TRI_SHARDS; i++) {
-        tri_map_init(&cluster->shards[i].names, name_is, NULL);
-    }
+    tri_names_init(cluster);
     tri_directory_init(&cluster->directory, cluster->here);
     tr_spawn_options options = {.size = sizeof(options), .name = "virtual",
                                 .stop_timeout = TR_FOREVER / 4};

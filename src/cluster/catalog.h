@@ -2,10 +2,14 @@
  * catalog.h - the virtual actors of a system: names, kinds, activations.
  *
  * A tri_virtual is the record of a name. It begins with the actor's cell, so
- * a ref points into it, and lives as long as the system. The cell is lived in
- * again and again, always with the same id: while an activation lasts, sends
- * go straight into its mailbox; between two of them the mailbox is closed and
- * a send ends here.
+ * a ref points into it. The cell is lived in again and again, always with the
+ * same id: while an activation lasts, sends go straight into its mailbox;
+ * between two of them the mailbox is closed and a send ends here.
+ *
+ * A name that somebody has a ref of is kept: the record is its own for the
+ * system's life (rule 33). One that was only sent to by name passes: when
+ * nothing is left of it, no activation, no mail, no sender on its way, the
+ * record is given to another name of its shard, with another id.
  *
  * Locks: the shard's lock guards names, pending mail and the steps into and
  * out of an activation. Inside it may be taken: a guardian's family lock, the
@@ -58,36 +62,56 @@ typedef struct tri_kind {
     struct tri_kind *next;    // in the cluster's list
 } tri_kind;
 
-typedef struct tri_virtual {
+typedef struct tri_virtual tri_virtual;
+
+/* What a record needs only while it is active. */
+typedef struct tri_active {
+    struct tri_active *next, *prev;  // in the shard's list
+    tri_virtual *v;
+    uint64_t order;            // of this activation, in the system
+    tr_nanos since;            // the sweeper last saw it at work
+    uint64_t seen;             // messages it had handled by then
+    _Atomic(uint64_t) quiet;   // messages that do not keep it active
+} tri_active;
+
+/* The stateless workers behind a name. */
+typedef struct tri_front {
+    _Atomic(uint64_t) turn;
+    tri_virtual *workers[];
+} tri_front;
+
+struct tri_virtual {
     tri_cell cell;  // first: refs point to it
 
     /* ---- under the shard's lock ---- */
-    tri_kind *kind;                    // known since the first activation
-    tri_node *pending, *pending_last;  // for the next activation
-    struct tri_virtual *next, *prev;   // in the shard's list of active ones
-    uint64_t order;                    // of this activation, in the system
-    tr_nanos since;                    // the sweeper last saw it at work
-    uint64_t seen;                     // messages it had handled by then
-    uint32_t number;                   // of activations so far
-
-    _Atomic(uint8_t) state;            // tri_activation; or the owner writes
-    uint16_t shard;
-    uint16_t key_at, size;             // of the text
-    /* Messages that do not keep it active; of a front, whose turn it is. */
-    _Atomic(uint64_t) quiet;
+    tri_kind *kind;          // known since the first activation
+    char *text;              // never freed: a late look at it is harmless
+    uint64_t hash;           // of the text
+    tri_node *pending_last;  // for the next activation; its next is the first
+    tri_active *active;      // NULL: not active
     union {
-        struct tri_virtual **workers;  // of a front: those behind it
-        struct tri_route *route;       // of others: bus.h; NULL: none yet
+        tri_front *front;         // of a front: those behind it
+        struct tri_route *route;  // of others: bus.h; NULL: none yet
+        tri_virtual *spare_next;  // of nobody's: in the shard's list
     };
-    _Atomic(uint8_t) form;             // tri_form, once it is known
-    bool handed;                       // the bus has mail of it, or will
-    char text[];
-} tri_virtual;
+    uint32_t holds;          // senders that go by the name, on their way
+    uint16_t shard;          // for the record's life
+    uint16_t key_at, size;   // of the text
+    uint16_t room;           // for the text, with its NUL
+
+    _Atomic(uint8_t) state;  // tri_activation; or the owner writes
+    _Atomic(uint8_t) form;   // tri_form, once it is known
+    bool handed;             // the bus has mail of it, or will
+    _Atomic(bool) kept;      // somebody has its ref: never goes back
+};
+
+_Static_assert(sizeof(tri_virtual) == 256, "ten million of them: bench/");
 
 typedef struct tri_shard {
     tri_lock lock;
     tri_map names;
-    tri_virtual *first, *last;  // active ones, in order of activation
+    tri_virtual *spare;         // records without a name
+    tri_active *first, *last;   // in order of activation
 } tri_shard;
 
 typedef struct tri_arena {
@@ -113,7 +137,8 @@ typedef struct tri_cluster {
     tr_nanos sweep_every;
 
     tri_lock arena_lock;
-    tri_arena *arena;
+    tri_arena *arena;            // records
+    tri_arena *texts;
 
     tri_directory directory;
     tri_shard shards[TRI_SHARDS];
@@ -132,6 +157,33 @@ static inline tri_virtual *tri_virtual_of(tri_cell *cell)
     return (tri_virtual *)(void *)cell;
 }
 
+/* ---- names.c ---- */
+
+/*
+ * The record of a name, made if need be, and kept from now on.
+ * Errors: TR_ENOMEM, TR_ELIMIT.
+ */
+TR_NODISCARD tr_err tri_virtual_get(tri_cluster *cluster, tr_from from,
+                                    const tri_actor_id *id,
+                                    tri_virtual **out);
+/* The same, not kept: it stays this name's until it is let go. */
+TR_NODISCARD tr_err tri_virtual_hold(tri_cluster *cluster, tr_from from,
+                                     const tri_actor_id *id,
+                                     tri_virtual **out);
+void tri_virtual_let_go(tri_cluster *cluster, tri_virtual *v);
+/* It is not active any more: forgets the name, if it may. With the lock. */
+void tri_virtual_rest(tri_cluster *cluster, tri_virtual *v);
+/* Writes the name of what the ref means; false: it is gone. */
+bool tri_virtual_name(tr_system *sys, tri_cell *cell, uint64_t id, char *buf,
+                      size_t size);
+/* A record beside the table, for a worker of a front; NULL: no memory. */
+tri_virtual *tri_virtual_beside(tri_cluster *cluster, tri_virtual *front,
+                                uint64_t id);
+/* Memory for the system's life; NULL: none. */
+void *tri_names_alloc(tri_cluster *cluster, size_t size);
+void tri_names_init(tri_cluster *cluster);
+void tri_names_free(tri_cluster *cluster);
+
 /* ---- catalog.c ---- */
 
 /*
@@ -139,10 +191,6 @@ static inline tri_virtual *tri_virtual_of(tri_cell *cell)
  * Errors: TR_EINVAL (its namespace), TR_ENOMEM, TR_ECLOSED.
  */
 TR_NODISCARD tr_err tri_cluster_get(tri_actor_from *who, tri_cluster **out);
-/* The record of a name, made if need be. Errors: TR_ENOMEM, TR_ELIMIT. */
-TR_NODISCARD tr_err tri_virtual_get(tri_cluster *cluster, tr_from from,
-                                    const tri_actor_id *id,
-                                    tri_virtual **out);
 /* NULL: not hosted here. */
 tri_kind *tri_kind_find(tri_cluster *cluster, const char *name, size_t size);
 void tri_kind_free(tri_kind *kind);

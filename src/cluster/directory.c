@@ -131,18 +131,18 @@ uint64_t tri_directory_forget(tri_directory *directory, uint32_t node)
     return forgotten;
 }
 
-static tri_directory_shard *shard_of(tri_directory *directory,
-                                     const char *text, size_t size)
+static tri_directory_shard *shard_of(tri_directory *directory, uint64_t hash)
 {
-    return &directory->shards[tri_shard_of(text, size)];
+    return &directory->shards[hash % TRI_SHARDS];
 }
 
 bool tri_directory_lookup(tri_directory *directory, const char *text,
                           size_t size, tri_place *out)
 {
-    tri_directory_shard *s = shard_of(directory, text, size);
+    uint64_t hash = tri_hash_bytes(text, size);
+    tri_directory_shard *s = shard_of(directory, hash);
     tri_lock_take(&s->lock);
-    const entry *e = tri_map_get_bytes(&s->places, text, size);
+    const entry *e = tri_map_get_hashed(&s->places, hash, text, size);
     bool found = e != NULL;
     *out = found ? e->place : (tri_place){0};
     tri_lock_drop(&s->lock);
@@ -176,7 +176,8 @@ tri_decision tri_directory_place(tri_directory *directory, const char *text,
 }
 
 static tr_err add(tri_directory *directory, tri_directory_shard *s,
-                  const char *text, size_t size, tri_place place)
+                  uint64_t hash, const char *text, size_t size,
+                  tri_place place)
 {
     entry *e = malloc(sizeof(*e) + size);
     if (e == NULL) {
@@ -185,7 +186,7 @@ static tr_err add(tri_directory *directory, tri_directory_shard *s,
     e->place = place;
     e->size = size;
     memcpy(e->text, text, size);
-    tr_err err = tri_map_put_bytes(&s->places, text, size, e);
+    tr_err err = tri_map_put_hashed(&s->places, hash, text, size, e);
     if (err != TR_OK) {
         free(e);
         return err;
@@ -216,11 +217,12 @@ tr_err tri_directory_assign(tri_directory *directory, const char *text,
                             size_t size, uint64_t nodes, uint32_t prefer,
                             tri_decision *out)
 {
-    tri_directory_shard *s = shard_of(directory, text, size);
+    uint64_t hash = tri_hash_bytes(text, size);
+    tri_directory_shard *s = shard_of(directory, hash);
     tr_err err = TR_OK;
     TRI_CHECK(nodes != 0);
     tri_lock_take(&s->lock);
-    const entry *e = tri_map_get_bytes(&s->places, text, size);
+    const entry *e = tri_map_get_hashed(&s->places, hash, text, size);
     if (e != NULL) {
         *out = (tri_decision){.kind = TRI_PLACE_ALREADY, .place = e->place};
     } else {
@@ -229,7 +231,7 @@ tr_err tri_directory_assign(tri_directory *directory, const char *text,
                             : least_loaded(directory, nodes);
         tri_place place = {.node = node, .number = s->epoch << 32 | ++s->given};
         *out = (tri_decision){.kind = TRI_PLACE_ON_NODE, .place = place};
-        err = add(directory, s, text, size, place);
+        err = add(directory, s, hash, text, size, place);
     }
     tri_lock_drop(&s->lock);
     return err;
@@ -239,13 +241,22 @@ tr_err tri_directory_register(tri_directory *directory, const char *text,
                               size_t size, tri_place place,
                               tri_decision *out)
 {
-    tri_directory_shard *s = shard_of(directory, text, size);
+    return tri_directory_register_hashed(directory,
+                                         tri_hash_bytes(text, size), text,
+                                         size, place, out);
+}
+
+tr_err tri_directory_register_hashed(tri_directory *directory, uint64_t hash,
+                                     const char *text, size_t size,
+                                     tri_place place, tri_decision *out)
+{
+    tri_directory_shard *s = shard_of(directory, hash);
     tr_err err = TR_OK;
     *out = (tri_decision){.kind = TRI_PLACE_ON_NODE, .place = place};
     tri_lock_take(&s->lock);
-    const entry *first = tri_map_get_bytes(&s->places, text, size);
+    const entry *first = tri_map_get_hashed(&s->places, hash, text, size);
     if (first == NULL) {
-        err = add(directory, s, text, size, place);
+        err = add(directory, s, hash, text, size, place);
     } else if (!same_place(first->place, place)) {
         *out = (tri_decision){.kind = TRI_PLACE_RACE, .place = first->place,
                               .loser = place};
@@ -257,12 +268,20 @@ tr_err tri_directory_register(tri_directory *directory, const char *text,
 bool tri_directory_unregister(tri_directory *directory, const char *text,
                               size_t size, tri_place place)
 {
-    tri_directory_shard *s = shard_of(directory, text, size);
+    return tri_directory_unregister_hashed(
+        directory, tri_hash_bytes(text, size), text, size, place);
+}
+
+bool tri_directory_unregister_hashed(tri_directory *directory, uint64_t hash,
+                                     const char *text, size_t size,
+                                     tri_place place)
+{
+    tri_directory_shard *s = shard_of(directory, hash);
     tri_lock_take(&s->lock);
-    entry *e = tri_map_get_bytes(&s->places, text, size);
+    entry *e = tri_map_get_hashed(&s->places, hash, text, size);
     bool is_it = e != NULL && same_place(e->place, place);
     if (is_it) {
-        tri_map_remove_bytes(&s->places, text, size);
+        tri_map_remove_hashed(&s->places, hash, text, size);
         count(directory, place.node, UINT64_MAX);
     }
     tri_lock_drop(&s->lock);

@@ -108,6 +108,17 @@ TR_NODISCARD tr_err tri_directory_register(tri_directory *directory,
 bool tri_directory_unregister(tri_directory *directory, const char *text,
                               size_t size, tri_place place);
 
+/* Both for one who knows the hash of the text, by tri_hash_bytes. */
+TR_NODISCARD tr_err tri_directory_register_hashed(tri_directory *directory,
+                                                  uint64_t hash,
+                                                  const char *text,
+                                                  size_t size,
+                                                  tri_place place,
+                                                  tri_decision *out);
+bool tri_directory_unregister_hashed(tri_directory *directory, uint64_t hash,
+                                     const char *text, size_t size,
+                                     tri_place place);
+
 uint64_t tri_directory_load(tri_directory *directory, uint32_t node);
 
 #endif

@@ -27,23 +27,28 @@ typedef struct Sweeper {
     tr_timer timer;
 } Sweeper;
 
-static void ask_to_rest(tri_worker *worker, tri_virtual *v)
+/* With the shard's lock: of one that is active. */
+static uint64_t id_of(tri_virtual *v)
 {
-    // Relaxed: it never changes.
-    uint64_t id = atomic_load_explicit(&v->cell.id, memory_order_relaxed);
+    // Relaxed: it does not change while it is active.
+    return atomic_load_explicit(&v->cell.id, memory_order_relaxed);
+}
+
+static void ask_to_rest(tri_worker *worker, tri_virtual *v, uint64_t id)
+{
     tri_signal(worker, &v->cell, id, TRI_SIG_IDLE);
 }
 
 /* Notes whether it was at work since the last look. */
-static void look(tri_virtual *v, tr_nanos now)
+static void look(tri_active *a, tr_nanos now)
 {
     // Relaxed, both: counters of the owner.
     uint64_t handled =
-        atomic_load_explicit(&v->cell.handled, memory_order_relaxed) -
-        atomic_load_explicit(&v->quiet, memory_order_relaxed);
-    if (handled != v->seen) {
-        v->seen = handled;
-        v->since = now;
+        atomic_load_explicit(&a->v->cell.handled, memory_order_relaxed) -
+        atomic_load_explicit(&a->quiet, memory_order_relaxed);
+    if (handled != a->seen) {
+        a->seen = handled;
+        a->since = now;
     }
 }
 
@@ -52,10 +57,10 @@ static void sweep(tri_worker *worker, tri_cluster *cluster, tr_nanos now)
     for (uint32_t i = 0; i < TRI_SHARDS; i++) {
         tri_shard *shard = &cluster->shards[i];
         tri_lock_take(&shard->lock);
-        for (tri_virtual *v = shard->first; v != NULL; v = v->next) {
-            look(v, now);
-            if (now - v->since >= v->kind->idle) {
-                ask_to_rest(worker, v);
+        for (tri_active *a = shard->first; a != NULL; a = a->next) {
+            look(a, now);
+            if (now - a->since >= a->v->kind->idle) {
+                ask_to_rest(worker, a->v, id_of(a->v));
             }
         }
         tri_lock_drop(&shard->lock);
@@ -66,6 +71,7 @@ static void sweep(tri_worker *worker, tri_cluster *cluster, tr_nanos now)
 
 typedef struct candidate {
     tri_virtual *v;
+    uint64_t id;  // its name may be forgotten meanwhile
     tr_nanos since;
     uint64_t order;
 } candidate;
@@ -86,11 +92,12 @@ static uint32_t collect(tri_cluster *cluster, const tri_kind *kind,
     for (uint32_t i = 0; i < TRI_SHARDS; i++) {
         tri_shard *shard = &cluster->shards[i];
         tri_lock_take(&shard->lock);
-        for (tri_virtual *v = shard->first; v != NULL && count < max;
-             v = v->next) {
-            if (v->kind == kind) {
-                look(v, now);
-                all[count++] = (candidate){v, v->since, v->order};
+        for (tri_active *a = shard->first; a != NULL && count < max;
+             a = a->next) {
+            if (a->v->kind == kind) {
+                look(a, now);
+                all[count++] =
+                    (candidate){a->v, id_of(a->v), a->since, a->order};
             }
         }
         tri_lock_drop(&shard->lock);
@@ -116,7 +123,7 @@ static void thin_out(tri_worker *worker, tri_cluster *cluster, tri_kind *kind,
     uint32_t count = collect(cluster, kind, now, all, active);
     qsort(all, count, sizeof(*all), older_first);
     for (uint32_t i = 0; i < count && count - i > kind->max_active; i++) {
-        ask_to_rest(worker, all[i].v);
+        ask_to_rest(worker, all[i].v, all[i].id);
     }
     free(all);
 }

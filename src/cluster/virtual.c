@@ -214,32 +214,49 @@ static tr_err cluster_for(tr_from from, tr_system *sys, tri_cluster **out)
     return err;
 }
 
+static tr_err too_many(tr_from from, tri_cluster *cluster, tr_err err,
+                       const tri_actor_id *id)
+{
+    tr_ctx *ctx;
+    (void)system_of(from, &ctx);
+    if (err == TR_ELIMIT) {
+        tri_error_set(ctx, "no room for the name \"%s\": %u are in use, "
+                      "which is tr_system_options.virtual_names", id->text,
+                      cluster->names_max);
+    }
+    return err;
+}
+
 static tr_ref ref_of(tri_cluster *cluster, tr_from from,
                      const tri_actor_id *id)
 {
     tri_virtual *v;
     tr_err err = tri_virtual_get(cluster, from, id, &v);
-    return err == TR_OK ? tri_cell_ref(cluster->sys, &v->cell) : nobody(err);
+    return err == TR_OK ? tri_cell_ref(cluster->sys, &v->cell)
+                        : nobody(too_many(from, cluster, err, id));
+}
+
+static tr_err make_id(tr_from from, const char *kind, const char *key,
+                      tri_cluster **cluster, tri_actor_id *id)
+{
+    tr_ctx *ctx;
+    tr_system *sys = system_of(from, &ctx);
+    const char *why;
+    TR_TRY(cluster_for(from, sys, cluster));
+    tr_err err = tri_id_make(id, (*cluster)->ns, kind, key, &why);
+    if (err != TR_OK) {
+        tri_error_set(ctx, "\"%s/%s\" is no name of a virtual actor: %s",
+                      kind != NULL ? kind : "", key != NULL ? key : "", why);
+    }
+    return err;
 }
 
 tr_ref (tr_virtual)(tr_from from, const char *kind, const char *key)
 {
-    tr_ctx *ctx;
-    tr_system *sys = system_of(from, &ctx);
     tri_cluster *cluster;
     tri_actor_id id;
-    const char *why;
-    tr_err err = cluster_for(from, sys, &cluster);
-    if (err != TR_OK) {
-        return nobody(err);
-    }
-    err = tri_id_make(&id, cluster->ns, kind, key, &why);
-    if (err != TR_OK) {
-        tri_error_set(ctx, "\"%s/%s\" is no name of a virtual actor: %s",
-                      kind != NULL ? kind : "", key != NULL ? key : "", why);
-        return nobody(err);
-    }
-    return ref_of(cluster, from, &id);
+    tr_err err = make_id(from, kind, key, &cluster, &id);
+    return err == TR_OK ? ref_of(cluster, from, &id) : nobody(err);
 }
 
 tr_ref (tr_virtual_named)(tr_from from, const char *text)
@@ -266,6 +283,79 @@ tr_ref (tr_virtual_named)(tr_from from, const char *text)
         return nobody(TR_EFOREIGN);
     }
     return ref_of(cluster, from, &id);
+}
+
+/* ---- sends by name ---- */
+
+/* A name that is held over one send. */
+typedef struct target {
+    tri_cluster *cluster;
+    tri_virtual *v;  // NULL: nobody, and ref says why
+    tr_ref ref;
+} target;
+
+static target target_begin(tr_from from, const char *kind, const char *key)
+{
+    target t = {0};
+    tri_actor_id id;
+    tr_err err = make_id(from, kind, key, &t.cluster, &id);
+    if (err == TR_OK) {
+        err = too_many(from, t.cluster,
+                       tri_virtual_hold(t.cluster, from, &id, &t.v), &id);
+    }
+    t.ref = err == TR_OK ? tri_cell_ref(t.cluster->sys, &t.v->cell)
+                         : nobody(err);
+    return t;
+}
+
+static void target_end(const target *t)
+{
+    if (t->v != NULL) {
+        tri_virtual_let_go(t->cluster, t->v);
+    }
+}
+
+void (tr_tell_virtual)(tr_from from, const char *kind, const char *key,
+                       const tr_type *type, const void *payload)
+{
+    target t = target_begin(from, kind, key);
+    (tr_tell)(from, t.ref, type, payload);
+    target_end(&t);
+}
+
+tr_err (tr_try_tell_virtual)(tr_from from, const char *kind, const char *key,
+                             const tr_type *type, const void *payload)
+{
+    target t = target_begin(from, kind, key);
+    tr_err err = t.v != NULL ? (tr_try_tell)(from, t.ref, type, payload)
+                             : tr_ref_err(t.ref);
+    target_end(&t);
+    return err;
+}
+
+tr_err (tr_ask_virtual)(tr_from from, const char *kind, const char *key,
+                        void *out, tr_nanos timeout, const tr_type *type,
+                        const void *payload, const char *site)
+{
+    target t = target_begin(from, kind, key);
+    if (t.v == NULL) {  // the text is there already
+        TRI_CHECK(type->reply != NULL);
+        if (out != NULL) {
+            memset(out, 0, type->reply->size);
+        }
+        return tr_ref_err(t.ref);
+    }
+    tr_err err = (tr_ask)(from, t.ref, out, timeout, type, payload, site);
+    target_end(&t);
+    return err;
+}
+
+void tr_forward_virtual(tr_ctx *ctx, const char *kind, const char *key,
+                        const void *m)
+{
+    target t = target_begin((tr_from){.ctx = ctx}, kind, key);
+    tr_forward(ctx, t.ref, m);
+    target_end(&t);
 }
 
 /* ---- what an activation knows of itself ---- */

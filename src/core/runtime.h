@@ -307,6 +307,9 @@ typedef struct tri_virtual_ops {
     /* A message was handled that does not keep the actor active. */
     void (*quiet)(tri_cell *cell);
     uint32_t (*shard)(tri_cell *cell);  // whose fence its saves pass
+    /* Writes the name of an actor; false: that one is gone. Any thread. */
+    bool (*name)(tr_system *sys, tri_cell *cell, uint64_t id, char *buf,
+                 size_t size);
     uint32_t shards;                    // how many there are
     /* A life has ended. Takes what is left in cell->queue. */
     void (*ended)(tri_worker *worker, tri_cell *cell);

@@ -106,11 +106,11 @@ const char *(tr_ref_path)(tr_from from, tr_ref ref, char *buf, size_t size)
             snprintf(buf, size, "/temp/$%llx", (unsigned long long)ref.id);
             return buf;
         }
-        if (flags & TRI_CELL_VIRTUAL) {  // its name is for the system's life
-            snprintf(buf, size, "%s", cell->name);
-            return buf;
-        }
-        if (path_of_living(sys, cell, ref.id, buf, size)) {
+        if (flags & TRI_CELL_VIRTUAL) {
+            if (tri_virtual_ops_of(sys)->name(sys, cell, ref.id, buf, size)) {
+                return buf;
+            }
+        } else if (path_of_living(sys, cell, ref.id, buf, size)) {
             return buf;
         }
     }

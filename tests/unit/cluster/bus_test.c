@@ -412,8 +412,8 @@ static void what_it_holds(void)
         assert_int_equal(tri_activation_of(v), TRI_ACTIVATION_VALID);
         assert_string_equal(v->kind->name, "counter");
         assert_int_equal(v->route->here, place_of(key).number);
-        assert_int_equal(v->number, 1);
-        assert_null(v->pending);
+        assert_non_null(v->active);
+        assert_null(v->pending_last);
         tri_lock_drop(&shard->lock);
         assert_int_equal(cluster->here, node);
     }

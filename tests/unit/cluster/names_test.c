@@ -1,0 +1,434 @@
+/*
+ * names_test.c - sends by name, and which names are kept.
+ *
+ * Most tests run on virtual time with several seeds and once on threads. The
+ * actor is told whom to report to by the message itself.
+ */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <string.h>
+
+#include <troupe/troupe.h>
+
+#include "cluster/catalog.h"
+
+enum { SEEDS = 5, NAMES = 100 };
+
+TR_MESSAGE(Seen, (int64_t, number), (tr_ref, ref), (const char *, key));
+TR_MESSAGE(Add, (int64_t, number), (tr_ref, tell));
+TR_REQUEST(Get, Seen);
+TR_REQUEST(Nap, Seen, (int64_t, span));
+TR_REQUEST(Store, Seen, (int64_t, number));
+TR_MESSAGE(End);
+TR_REQUEST(Relay, Seen, (const char *, to));
+TR_REQUEST(Pass, Seen, (const char *, to));
+
+TR_STATE(Tally, (int64_t, sum));
+
+static tr_err on_add(tr_ctx *ctx, Tally *self, const Add *m)
+{
+    self->sum += m->number;
+    tr_tell(ctx, m->tell, Seen, .number = m->number, .ref = tr_self(ctx),
+            .key = tr_key(ctx));
+    return TR_OK;
+}
+
+static tr_err on_get(tr_ctx *ctx, Tally *self, const Get *m)
+{
+    return tr_reply(ctx, m, .number = self->sum, .ref = tr_self(ctx),
+                    .key = tr_key(ctx));
+}
+
+static tr_err on_nap(tr_ctx *ctx, Tally *self, const Nap *m)
+{
+    TR_TRY(tr_sleep(ctx, m->span));
+    return tr_reply(ctx, m, .number = self->sum);
+}
+
+static tr_err on_store(tr_ctx *ctx, Tally *self, const Store *m)
+{
+    Tally next = {.sum = m->number};
+    TR_OR_REFUSE(ctx, m, tr_persist(ctx, self, &next));
+    return tr_reply(ctx, m, .number = self->sum);
+}
+
+static tr_err on_end(tr_ctx *ctx, Tally *self, const End *m)
+{
+    (void)self;
+    (void)m;
+    tr_stop(ctx, tr_self(ctx));
+    return TR_OK;
+}
+
+/* From a handler: asks by name. */
+static tr_err on_relay(tr_ctx *ctx, Tally *self, const Relay *m)
+{
+    Seen seen;
+    (void)self;
+    TR_OR_REFUSE(ctx, m, tr_ask_virtual(ctx, "tally", m->to, &seen, 0, Get));
+    return tr_reply(ctx, m, .number = seen.number, .key = seen.key);
+}
+
+static tr_err on_pass(tr_ctx *ctx, Tally *self, const Pass *m)
+{
+    (void)self;
+    if (strcmp(m->to, tr_key(ctx)) == 0) {
+        return tr_reply(ctx, m, .number = self->sum, .key = tr_key(ctx));
+    }
+    tr_forward_virtual(ctx, "tally", m->to, m);
+    return TR_OK;
+}
+
+TR_ACTOR(tally, Tally, TR_ON(Add, on_add), TR_ON(Get, on_get),
+         TR_ON(Nap, on_nap), TR_ON(Store, on_store), TR_ON(End, on_end),
+         TR_ON(Relay, on_relay), TR_ON(Pass, on_pass));
+
+/* ---- the stage ---- */
+
+typedef struct world {
+    tr_sim *sim;  // NULL: on threads
+    tr_system *sys;
+    tr_probe *probe;
+} world;
+
+static void quiet_log(void *user, const tr_log_record *record)
+{
+    (void)user;
+    (void)record;
+}
+
+static void open_world(world *w, uint64_t seed)
+{
+    *w = (world){0};
+    tr_system_options o = {.size = sizeof(o), .ns = "bank", .workers = 2,
+                           .virtual_names = NAMES, .log = quiet_log};
+    if (seed != 0) {
+        assert_int_equal(tr_sim_new(&w->sim, seed), TR_OK);
+        o.world = tr_sim_world(w->sim);
+    }
+    assert_int_equal((tr_system_open)(&w->sys, &o), TR_OK);
+    assert_int_equal(tr_probe_new(&w->probe, w->sys), TR_OK);
+}
+
+static void close_world(world *w)
+{
+    tr_probe_free(w->probe);
+    assert_int_equal(tr_system_close(w->sys, 0), TR_OK);
+    tr_sim_free(w->sim);
+}
+
+static void play(void (*scenario)(world *w), uint64_t first)
+{
+    for (uint64_t seed = first; seed <= SEEDS; seed++) {
+        world w;
+        open_world(&w, seed);
+        scenario(&w);
+        close_world(&w);
+    }
+}
+
+#define SCENARIO(name, first)                                                  \
+    static void play_##name(world *w);                                         \
+    static void test_##name(void **state)                                      \
+    {                                                                          \
+        (void)state;                                                           \
+        play(play_##name, first);                                              \
+    }                                                                          \
+    static void play_##name(world *w)
+#define EVERYWHERE(name) SCENARIO(name, 0)
+#define VIRTUALLY(name)  SCENARIO(name, 1)
+
+static tr_metrics_snapshot metrics(world *w)
+{
+    tr_metrics_snapshot m = {.size = sizeof(m)};
+    tr_metrics(w->sys, &m);
+    return m;
+}
+
+static int64_t ask(world *w, const char *key)
+{
+    Seen seen;
+    assert_int_equal(tr_ask_virtual(w->sys, "tally", key, &seen, 0, Get),
+                     TR_OK);
+    assert_string_equal(seen.key, key);
+    int64_t number = seen.number;
+    tr_drop(Seen, &seen);
+    return number;
+}
+
+/* Ends the activation and waits for it: the probe watches it. */
+static void end(world *w, const char *key)
+{
+    Seen seen;
+    assert_int_equal(tr_ask_virtual(w->sys, "tally", key, &seen, 0, Get),
+                     TR_OK);
+    tr_ref ref = seen.ref;
+    tr_drop(Seen, &seen);
+    tr_probe_watch(w->probe, ref);
+    tr_tell_virtual(w->sys, "tally", key, End);
+    const tr_terminated *t =
+        tr_expect(w->probe, TR_SECONDS(60), tr_terminated);
+    assert_true(tr_ref_eq(t->actor, ref));
+}
+
+/* The name goes a moment after the end is known. */
+static void await_names(world *w, uint64_t count)
+{
+    while (metrics(w).virtual_names != count) {
+        if (w->sim != NULL) {
+            tr_sim_advance(w->sim, TR_MS(1));
+        } else {
+            tri_lock_yield();
+        }
+    }
+}
+
+/* ---- tests ---- */
+
+EVERYWHERE(rule33_a_name_sent_to_is_forgotten_with_its_activation)
+{
+    Seen seen;
+    assert_int_equal(tr_host(w->sys, tally), TR_OK);
+    tr_tell_virtual(w->sys, "tally", "a", Add, .number = 3,
+                    .tell = tr_probe_ref(w->probe));
+    const Seen *s = tr_expect(w->probe, TR_SECONDS(60), Seen);
+    assert_string_equal(s->key, "a");
+    tr_ref old = s->ref;
+    assert_int_equal(ask(w, "a"), 3);
+    assert_int_equal(metrics(w).virtual_names, 1);
+    end(w, "a");
+    await_names(w, 0);
+    assert_int_equal(ask(w, "a"), 0);  // another life, of another record
+    assert_int_equal(metrics(w).virtual_names, 1);
+    // What was a ref of it is nobody's now (rule 32), and says so.
+    assert_int_equal(tr_ask(w->sys, old, &seen, 0, Get), TR_EGONE);
+    assert_int_equal(tr_try_tell(w->sys, old, End), TR_EGONE);
+    char path[64];
+    tr_ref_path(w->sys, old, path, sizeof(path));
+    assert_non_null(strstr(path, "gone"));
+}
+
+EVERYWHERE(rule33_keys_without_end_need_no_more_names)
+{
+    char key[24];
+    assert_int_equal(tr_host(w->sys, tally), TR_OK);
+    for (int i = 0; i < 10 * NAMES; i++) {
+        snprintf(key, sizeof(key), "%s-%d", i % 3 ? "session" : "s", i);
+        tr_tell_virtual(w->sys, "tally", key, Add, .number = i,
+                        .tell = tr_probe_ref(w->probe));
+        const Seen *s = tr_expect(w->probe, TR_SECONDS(60), Seen);
+        assert_int_equal(s->number, i);
+        assert_string_equal(s->key, key);
+        end(w, key);
+        await_names(w, 0);
+    }
+    assert_int_equal(metrics(w).dead_letters, 0);
+}
+
+EVERYWHERE(rule33_a_ref_keeps_its_name)
+{
+    Seen seen;
+    assert_int_equal(tr_host(w->sys, tally), TR_OK);
+    assert_int_equal(ask(w, "a"), 0);
+    tr_ref a = tr_virtual(w->sys, "tally", "a");  // while it is active
+    end(w, "a");
+    tr_ref b = tr_virtual(w->sys, "tally", "b");  // before it ever was
+    end(w, "b");
+    assert_int_equal(tr_ask(w->sys, a, &seen, 0, Get), TR_OK);
+    assert_true(tr_ref_eq(seen.ref, a));
+    tr_drop(Seen, &seen);
+    assert_int_equal(tr_ask(w->sys, b, &seen, 0, Get), TR_OK);
+    tr_drop(Seen, &seen);
+    assert_int_equal(metrics(w).virtual_names, 2);
+}
+
+EVERYWHERE(rule33_the_limit_counts_names_that_pass)
+{
+    char key[16];
+    assert_int_equal(tr_host(w->sys, tally), TR_OK);
+    for (int i = 0; i < NAMES; i++) {
+        snprintf(key, sizeof(key), "k%d", i);
+        assert_int_equal(ask(w, key), 0);
+    }
+    Seen seen;
+    assert_int_equal(
+        tr_try_tell_virtual(w->sys, "tally", "more", End), TR_ELIMIT);
+    assert_non_null(strstr(tr_error_text(w->sys), "virtual_names"));
+    assert_int_equal(tr_ask_virtual(w->sys, "tally", "more", &seen, 0, Get),
+                     TR_ELIMIT);
+    assert_int_equal(tr_ref_err(tr_virtual(w->sys, "tally", "more")),
+                     TR_ELIMIT);
+    uint64_t before = metrics(w).dead_letters;
+    tr_tell_virtual(w->sys, "tally", "more", End);
+    assert_int_equal(metrics(w).dead_letters, before + 1);
+    end(w, "k7");  // makes room
+    await_names(w, NAMES - 1);
+    assert_int_equal(ask(w, "more"), 0);
+}
+
+EVERYWHERE(T14_T15_what_cannot_be_sent_by_name_is_told)
+{
+    Seen seen;
+    assert_int_equal(tr_ask_virtual(w->sys, "tally", "a", &seen, 0, Get),
+                     TR_ENOENT);  // nobody hosts it
+    assert_int_equal(tr_try_tell_virtual(w->sys, "tally", "a", End),
+                     TR_ENOENT);
+    assert_int_equal(metrics(w).virtual_names, 0);
+    assert_int_equal(tr_host(w->sys, tally), TR_OK);
+    assert_int_equal(tr_try_tell_virtual(w->sys, "tally", "a/b", End),
+                     TR_EINVAL);
+    assert_int_equal(tr_ask_virtual(w->sys, "", "a", &seen, 0, Get),
+                     TR_EINVAL);
+    assert_non_null(strstr(tr_error_text(w->sys), "no name"));
+    assert_int_equal(tr_ask_virtual(w->sys, "tally", "a", &seen, 0, Nap,
+                                    .span = TR_MS(1)),
+                     TR_OK);
+    assert_int_equal(metrics(w).virtual_names, 1);
+}
+
+EVERYWHERE(T14_handlers_ask_and_forward_by_name)
+{
+    Seen seen;
+    assert_int_equal(tr_host(w->sys, tally), TR_OK);
+    tr_tell_virtual(w->sys, "tally", "b", Add, .number = 5,
+                    .tell = tr_probe_ref(w->probe));
+    assert_int_equal(tr_expect(w->probe, TR_SECONDS(60), Seen)->number, 5);
+    assert_int_equal(tr_ask_virtual(w->probe, "tally", "a", &seen, 0, Relay,
+                                    .to = "b"),
+                     TR_OK);
+    assert_int_equal(seen.number, 5);
+    tr_drop(Seen, &seen);
+    assert_int_equal(tr_ask_virtual(w->sys, "tally", "a", &seen, 0, Pass,
+                                    .to = "b"),
+                     TR_OK);
+    assert_string_equal(seen.key, "b");
+    tr_drop(Seen, &seen);
+    // Rule 19: itself, by name; the handler passes the refusal on.
+    assert_int_equal(tr_ask_virtual(w->sys, "tally", "a", &seen, 0, Relay,
+                                    .to = "a"),
+                     TR_EFAILED);
+    assert_int_equal(tr_ask_virtual(w->sys, "tally", "a", &seen, 0, Relay,
+                                    .to = "a b"),
+                     TR_EINVAL);
+    end(w, "a");
+    end(w, "b");
+    await_names(w, 0);
+}
+
+VIRTUALLY(rule29_an_asker_keeps_the_name_until_it_is_answered)
+{
+    Seen seen;
+    assert_int_equal(tr_host(w->sys, tally, .idle = TR_SECONDS(1)), TR_OK);
+    assert_int_equal(tr_ask_virtual(w->sys, "tally", "a", &seen,
+                                    TR_MINUTES(2), Nap,
+                                    .span = TR_MINUTES(1)),
+                     TR_OK);
+    assert_int_equal(metrics(w).activations, 1);
+    tr_sim_advance(w->sim, TR_SECONDS(5));
+    assert_int_equal(metrics(w).virtual_active, 0);
+    assert_int_equal(metrics(w).virtual_names, 0);
+}
+
+VIRTUALLY(X30_what_comes_by_name_while_it_ends_is_for_the_next)
+{
+    assert_int_equal(tr_host(w->sys, tally, .idle = TR_SECONDS(1)), TR_OK);
+    for (int i = 0; i < 50; i++) {
+        // End, and more behind it in the same mailbox.
+        tr_tell_virtual(w->sys, "tally", "a", End);
+        tr_tell_virtual(w->sys, "tally", "a", Add, .number = i,
+                        .tell = tr_probe_ref(w->probe));
+    }
+    for (int i = 0; i < 50; i++) {  // none lost, none out of order
+        assert_int_equal(tr_expect(w->probe, TR_SECONDS(60), Seen)->number,
+                         i);
+    }
+    tr_sim_advance(w->sim, TR_SECONDS(5));
+    assert_int_equal(metrics(w).virtual_names, 0);
+    assert_int_equal(metrics(w).dead_letters, 0);
+}
+
+VIRTUALLY(rule33_stateless_workers_keep_their_name)
+{
+    assert_int_equal(tr_host(w->sys, tally, .workers = 3,
+                             .idle = TR_SECONDS(1)),
+                     TR_OK);
+    for (int i = 0; i < 9; i++) {
+        assert_int_equal(ask(w, "pool"), 0);
+    }
+    assert_int_equal(metrics(w).virtual_active, 3);
+    tr_sim_advance(w->sim, TR_SECONDS(5));
+    assert_int_equal(metrics(w).virtual_active, 0);
+    assert_int_equal(metrics(w).virtual_names, 1);
+    assert_int_equal(ask(w, "pool"), 0);
+}
+
+EVERYWHERE(ST_state_is_found_again_by_name)
+{
+    tr_storage *memory;
+    Seen seen;
+    assert_int_equal(tr_storage_memory(&memory), TR_OK);
+    assert_int_equal(tr_host(w->sys, tally, .storage = memory), TR_OK);
+    assert_int_equal(tr_ask_virtual(w->sys, "tally", "a", &seen, 0, Store,
+                                    .number = 42),
+                     TR_OK);
+    end(w, "a");
+    await_names(w, 0);
+    assert_int_equal(ask(w, "a"), 42);
+    close_world(w);
+    tr_storage_close(memory);
+    open_world(w, 1);  // for the fixture to close
+}
+
+/* Each allocation fails once: an error, and no name is left behind. */
+static void test_rule33_no_name_is_left_without_memory(void **state)
+{
+    (void)state;
+    for (int64_t n = 0;; n++) {
+        world w;
+        open_world(&w, 1);
+        assert_int_equal(tr_host(w.sys, tally, .idle = TR_SECONDS(1)), TR_OK);
+        assert_int_equal(tr_ref_err(tr_virtual(w.sys, "tally", "known")),
+                         TR_OK);
+        tri_mem_fail_after(&w.sys->mem, n);
+        tr_err err = tr_try_tell_virtual(w.sys, "tally", "a", End);
+        // Relaxed: one thread.
+        bool all = atomic_load_explicit(&w.sys->mem.fail_at,
+                                        memory_order_relaxed) >= 0;
+        tri_mem_fail_after(&w.sys->mem, -1);
+        tr_sim_advance(w.sim, TR_SECONDS(5));
+        assert_int_equal(metrics(&w).virtual_names, 1);
+        assert_int_equal(metrics(&w).virtual_active, 0);
+        close_world(&w);
+        if (all) {
+            assert_int_equal(err, TR_OK);
+            break;
+        }
+        assert_int_equal(err, TR_ENOMEM);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(
+            test_rule33_a_name_sent_to_is_forgotten_with_its_activation),
+        cmocka_unit_test(test_rule33_keys_without_end_need_no_more_names),
+        cmocka_unit_test(test_rule33_a_ref_keeps_its_name),
+        cmocka_unit_test(test_rule33_the_limit_counts_names_that_pass),
+        cmocka_unit_test(test_T14_T15_what_cannot_be_sent_by_name_is_told),
+        cmocka_unit_test(test_T14_handlers_ask_and_forward_by_name),
+        cmocka_unit_test(
+            test_rule29_an_asker_keeps_the_name_until_it_is_answered),
+        cmocka_unit_test(
+            test_X30_what_comes_by_name_while_it_ends_is_for_the_next),
+        cmocka_unit_test(test_rule33_stateless_workers_keep_their_name),
+        cmocka_unit_test(test_ST_state_is_found_again_by_name),
+        cmocka_unit_test(test_rule33_no_name_is_left_without_memory),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
