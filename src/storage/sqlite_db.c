@@ -5,6 +5,13 @@
  * checkpoints only when asked for. `application_id` says that it is ours,
  * `user_version` which layout it has.
  *
+ * Settling. A commit that failed has left its frames in the log, and so has a
+ * process that was killed between write and sync: SQLite may find them after
+ * the next crash, or shows what a crash can still take. So the writer's
+ * connection begins with a commit of its own. It must change a page (a value
+ * set to itself writes nothing): the new frame stands where the first one of
+ * the failed commit did, and the sync covers all before it.
+ *
  * Waiting for other processes: SQLite's own back-off sleeps longer and longer,
  * so whoever came first loses against those who come fresh; one of four
  * processes got all locks. Ours naps for a random 50 to 200 microseconds every
@@ -20,7 +27,8 @@
 #include "base/hash.h"
 
 #define APPLICATION_ID 0x54525053  // "TRPS"
-#define LAYOUT         2
+#define LAYOUT         3
+#define LAYOUT_OLDEST  2  // that can be brought to ours
 
 #define NAP_MIN     INT64_C(50000)
 #define NAP_SPREAD  UINT64_C(150000)
@@ -29,22 +37,28 @@
 
 static const char schema[] =
     "CREATE TABLE mark (id INTEGER PRIMARY KEY CHECK (id = 1),"
-    " folded INTEGER NOT NULL);"
-    "INSERT INTO mark VALUES (1, 0);"
+    " folded INTEGER NOT NULL, settled INTEGER NOT NULL DEFAULT 0);"
+    "INSERT INTO mark VALUES (1, 0, 0);"
     // In order of arrival. bytes is NULL when the state was deleted.
     "CREATE TABLE journal (id INTEGER PRIMARY KEY, key TEXT NOT NULL,"
     " version INTEGER NOT NULL, bytes BLOB, sum INTEGER NOT NULL);"
     "CREATE TABLE state (key TEXT PRIMARY KEY, version INTEGER NOT NULL,"
     " bytes BLOB NOT NULL, sum INTEGER NOT NULL) WITHOUT ROWID;"
     "CREATE TABLE fence (shard INTEGER PRIMARY KEY, epoch INTEGER NOT NULL);"
+    // upto is the last event of the same append; NULL: of layout 2.
     "CREATE TABLE event (key TEXT NOT NULL, number INTEGER NOT NULL,"
-    " bytes BLOB NOT NULL, sum INTEGER NOT NULL,"
+    " bytes BLOB NOT NULL, sum INTEGER NOT NULL, upto INTEGER,"
     " PRIMARY KEY (key, number)) WITHOUT ROWID;"
     "CREATE TABLE reminder (key TEXT NOT NULL, name TEXT NOT NULL,"
     " shard INTEGER NOT NULL, due INTEGER NOT NULL, bytes BLOB NOT NULL,"
     " sum INTEGER NOT NULL,"
     " PRIMARY KEY (key, name)) WITHOUT ROWID;"
     "CREATE INDEX reminder_due ON reminder (shard, due, key, name);";
+
+/* From layout 2. Rows that are there stay as they are. */
+static const char upgrade[] =
+    "ALTER TABLE mark ADD COLUMN settled INTEGER NOT NULL DEFAULT 0;"
+    "ALTER TABLE event ADD COLUMN upto INTEGER;";
 
 static const char *const sql_texts[] = {
 #define TRI_X(name, text) [TRI_SQL_##name] = (text),
@@ -179,11 +193,25 @@ int tri_sqlite_number(sqlite3_stmt *statement, uint64_t *out)
             *out = (uint64_t)sqlite3_column_int64(statement, 0);
         }
     }
+    return tri_sqlite_end(statement, code);
+}
+
+int tri_sqlite_end(sqlite3_stmt *statement, int code)
+{
     int reset = sqlite3_reset(statement);
-    if (code != SQLITE_ROW && code != SQLITE_DONE) {
-        return code;
+
+    return code == SQLITE_ROW || code == SQLITE_DONE ? reset : code;
+}
+
+bool tri_sqlite_add_row(tri_store_op *op, const tri_store_row *row,
+                        uint32_t *left)
+{
+    if (*left == 0) {
+        op->more = true;
+        return false;
     }
-    return reset;
+    (*left)--;
+    return tri_store_add_row(op, row);
 }
 
 /* Binding fails only for a wrong index or for more than a gigabyte. */
@@ -224,6 +252,14 @@ uint64_t tri_sqlite_sum(tri_store_bytes key, uint64_t number,
 
     sum = tri_hash_mix(sum ^ tri_hash_bytes(bytes.at, bytes.size));
     return sum & TRI_STORE_NUMBER_MAX;
+}
+
+uint64_t tri_sqlite_event_sum(tri_store_bytes key, uint64_t number,
+                              uint64_t upto, tri_store_bytes bytes)
+{
+    uint64_t sum = tri_sqlite_sum(key, number, bytes);
+
+    return tri_hash_mix(sum ^ upto) & TRI_STORE_NUMBER_MAX;
 }
 
 bool tri_sqlite_sum_fits(sqlite3_stmt *statement, int at, uint64_t sum)
@@ -294,7 +330,8 @@ static int configure(tri_sqlite_db *db)
     return code;
 }
 
-static int make_tables(tri_sqlite_db *db)
+/* Makes the tables, or changes them; either ends with our layout. */
+static int make_tables(tri_sqlite_db *db, const char *sql)
 {
     char marks[sizeof("PRAGMA application_id=;PRAGMA user_version=;") +
                2 * NUMBER_SIZE];
@@ -302,16 +339,40 @@ static int make_tables(tri_sqlite_db *db)
     (void)snprintf(marks, sizeof(marks),
                    "PRAGMA application_id=%d;PRAGMA user_version=%d;",
                    APPLICATION_ID, LAYOUT);
-    int code = run(db, schema);
+    int code = run(db, sql);
     return code == SQLITE_OK ? run(db, marks) : code;
 }
 
-/* Whose file it is; *why is set if it is not ours, and SQLITE_OK returned. */
-static int inspect(tri_sqlite_db *db, bool *is_new, tri_sqlite_fault *why)
+static void refuse(tri_sqlite_fault *why, uint64_t application,
+                   uint64_t layout)
+{
+    why->err = TR_ESTORAGE;
+    why->fault = TRI_STORE_FAULT_OPERATION_FAILED;
+    if (application != APPLICATION_ID) {
+        (void)snprintf(why->text, sizeof(why->text),
+                       "the file belongs to another program; choose another "
+                       "name");
+    } else {
+        (void)snprintf(why->text, sizeof(why->text),
+                       "the file has layout %llu and this Troupe knows %d to "
+                       "%d; use %s",
+                       (unsigned long long)layout, LAYOUT_OLDEST, LAYOUT,
+                       layout > LAYOUT
+                           ? "the Troupe that wrote it, or a newer one"
+                           : "the Troupe that wrote it, or begin a new file");
+    }
+}
+
+/*
+ * Whose file it is, and what makes it ours: SQL, or NULL if it is. *why is set
+ * if it never can be, and SQLITE_OK returned.
+ */
+static int inspect(tri_sqlite_db *db, const char **sql, tri_sqlite_fault *why)
 {
     uint64_t application = 0, layout = 0, tables = 0;
     int code = ask(db, "PRAGMA application_id", &application);
 
+    *sql = NULL;
     if (code == SQLITE_OK) {
         code = ask(db, "PRAGMA user_version", &layout);
     }
@@ -321,21 +382,13 @@ static int inspect(tri_sqlite_db *db, bool *is_new, tri_sqlite_fault *why)
     if (code != SQLITE_OK) {
         return code;
     }
-    *is_new = tables == 0 && application == 0 && layout == 0;
-    if (*is_new || (application == APPLICATION_ID && layout == LAYOUT)) {
-        return SQLITE_OK;
-    }
-    why->err = TR_ESTORAGE;
-    why->fault = TRI_STORE_FAULT_OPERATION_FAILED;
-    if (application != APPLICATION_ID) {
-        (void)snprintf(why->text, sizeof(why->text),
-                       "the file belongs to another program; choose another "
-                       "name");
-    } else {
-        (void)snprintf(why->text, sizeof(why->text),
-                       "the file has layout %llu and this Troupe knows %d; "
-                       "use the Troupe that wrote it, or a newer one",
-                       (unsigned long long)layout, LAYOUT);
+    if (tables == 0 && application == 0 && layout == 0) {
+        *sql = schema;
+    } else if (application != APPLICATION_ID || layout > LAYOUT ||
+               layout < LAYOUT_OLDEST) {
+        refuse(why, application, layout);
+    } else if (layout < LAYOUT) {
+        *sql = upgrade;
     }
     return SQLITE_OK;
 }
@@ -343,15 +396,18 @@ static int inspect(tri_sqlite_db *db, bool *is_new, tri_sqlite_fault *why)
 /* Under the writer's lock, so that only one process makes the tables. */
 static int prepare_file(tri_sqlite_db *db, tri_sqlite_fault *why)
 {
-    bool is_new = false;
+    const char *sql = NULL;
     int code = run(db, "BEGIN IMMEDIATE");
 
     if (code != SQLITE_OK) {
         return code;
     }
-    code = inspect(db, &is_new, why);
-    if (code == SQLITE_OK && why->err == TR_OK && is_new) {
-        code = make_tables(db);
+    code = inspect(db, &sql, why);
+    if (code == SQLITE_OK && sql != NULL) {
+        code = make_tables(db, sql);
+    }
+    if (code == SQLITE_OK && why->err == TR_OK) {
+        code = tri_sqlite_db_run(db, TRI_SQL_SETTLE);
     }
     return code == SQLITE_OK ? run(db, "COMMIT") : code;
 }
@@ -363,14 +419,14 @@ static int prepare_file(tri_sqlite_db *db, tri_sqlite_fault *why)
  */
 static int open_checked(tri_sqlite_db *db, tri_sqlite_fault *why)
 {
-    bool is_new = false;
+    const char *sql = NULL;
 
     sqlite3_extended_result_codes(db->handle, 1);
     sqlite3_busy_handler(db->handle, on_busy, db);
     // One snapshot: another process may be making the tables.
     int code = run(db, "BEGIN");
     if (code == SQLITE_OK) {
-        code = inspect(db, &is_new, why);
+        code = inspect(db, &sql, why);
     }
     if (code == SQLITE_OK) {
         code = run(db, "COMMIT");

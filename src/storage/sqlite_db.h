@@ -22,7 +22,7 @@
     X(CHANGES, "PRAGMA data_version")                                          \
     X(MARKS, "SELECT folded, (SELECT max(id) FROM journal) FROM mark")         \
     X(SET_FOLDED, "UPDATE mark SET folded = ?1")                               \
-    X(SETTLE, "UPDATE mark SET folded = folded")                               \
+    X(SETTLE, "UPDATE mark SET settled = settled + 1")                         \
     X(JOURNAL_ADD, "INSERT INTO journal VALUES (?1, ?2, ?3, ?4, ?5)")          \
     X(JOURNAL_AFTER, "SELECT id, key, version, bytes, sum FROM journal"        \
                      " WHERE id > ?1 ORDER BY id")                             \
@@ -34,9 +34,10 @@
     X(STATE_DELETE, "DELETE FROM state WHERE key = ?1")                        \
     X(FENCE_GET, "SELECT epoch FROM fence WHERE shard = ?1")                   \
     X(FENCE_PUT, "INSERT OR REPLACE INTO fence VALUES (?1, ?2)")               \
-    X(EVENT_LAST, "SELECT max(number) FROM event WHERE key = ?1")              \
-    X(EVENT_ADD, "INSERT INTO event VALUES (?1, ?2, ?3, ?4)")                  \
-    X(EVENT_READ, "SELECT number, bytes, sum FROM event"                       \
+    X(EVENT_LAST, "SELECT number, upto FROM event WHERE key = ?1"              \
+                  " ORDER BY number DESC LIMIT 1")                             \
+    X(EVENT_ADD, "INSERT INTO event VALUES (?1, ?2, ?3, ?4, ?5)")              \
+    X(EVENT_READ, "SELECT number, bytes, sum, upto FROM event"                 \
                   " WHERE key = ?1 AND number >= ?2 ORDER BY number LIMIT ?3") \
     X(EVENT_TRIM, "DELETE FROM event WHERE key = ?1 AND number <= ?2")         \
     X(REMIND, "INSERT OR REPLACE INTO reminder"                                \
@@ -77,8 +78,10 @@ typedef struct tri_sqlite_fault {
 } tri_sqlite_fault;
 
 /*
- * Opens the file; if `create`, makes it, and checks that it is ours. The text
- * of *why says what a person can do. On failure the db is closed.
+ * Opens the file; if `create`, makes it or brings it to our layout, checks
+ * that it is ours, and commits a change of nothing else: from then on what
+ * can be read is on the disk, and a commit that once failed stays undone. The
+ * text of *why says what a person can do. On failure the db is closed.
  * Errors: TR_ESTORAGE, TR_EIO, TR_ENOMEM.
  */
 TR_NODISCARD tr_err tri_sqlite_db_open(tri_sqlite_db *db,
@@ -95,6 +98,11 @@ int tri_sqlite_step(sqlite3_stmt *statement);
 int tri_sqlite_db_run(tri_sqlite_db *db, tri_sql which);
 /* The first column of the first row; *out stays if it is NULL or missing. */
 int tri_sqlite_number(sqlite3_stmt *statement, uint64_t *out);
+/* Resets after sqlite3_step gave `code`: SQLITE_OK, or what went wrong. */
+int tri_sqlite_end(sqlite3_stmt *statement, int code);
+/* Adds a row to the answer; false: it is full or failed. *left counts down. */
+bool tri_sqlite_add_row(tri_store_op *op, const tri_store_row *row,
+                        uint32_t *left);
 
 void tri_sqlite_bind(sqlite3_stmt *statement, int at, uint64_t number);
 /* Both borrow until the statement is stepped. */
@@ -110,6 +118,9 @@ void tri_sqlite_bind_bytes(sqlite3_stmt *statement, int at, const void *bytes,
  */
 uint64_t tri_sqlite_sum(tri_store_bytes key, uint64_t number,
                         tri_store_bytes bytes);
+/* The same for an event of an append that goes up to event `upto`. */
+uint64_t tri_sqlite_event_sum(tri_store_bytes key, uint64_t number,
+                              uint64_t upto, tri_store_bytes bytes);
 /* Whether column `at` is that sum. */
 bool tri_sqlite_sum_fits(sqlite3_stmt *statement, int at, uint64_t sum);
 

@@ -19,13 +19,6 @@
 /* How long writers may wait at the gate for readers of other processes. */
 #define GATE_LIMIT TR_MS(200)
 
-static int end_of(sqlite3_stmt *statement, int code)
-{
-    int reset = sqlite3_reset(statement);
-
-    return code == SQLITE_ROW || code == SQLITE_DONE ? reset : code;
-}
-
 /* ---- one operation; each returns an SQLite code ---- */
 
 static int load(tri_sqlite_store *store, tri_store_op *op, uint64_t folded)
@@ -45,63 +38,11 @@ static int load(tri_sqlite_store *store, tri_store_op *op, uint64_t folded)
         uint64_t version = (uint64_t)sqlite3_column_int64(statement, 0);
         if (!tri_sqlite_sum_fits(statement, 2,
                                  tri_sqlite_sum(op->key, version, bytes))) {
-            return end_of(statement, SQLITE_CORRUPT);
+            return tri_sqlite_end(statement, SQLITE_CORRUPT);
         }
         (void)tri_store_give(op, bytes.at, bytes.size, version);
     }
-    return end_of(statement, code);
-}
-
-/* Adds a row to the answer unless it is full. */
-static bool add(tri_store_op *op, const tri_store_row *row, uint32_t *left)
-{
-    if (*left == 0) {
-        op->more = true;
-        return false;
-    }
-    (*left)--;
-    return tri_store_add_row(op, row);
-}
-
-static int read_events(tri_sqlite_store *store, tri_store_op *op)
-{
-    uint32_t left = tri_store_limit(op);
-    uint64_t last = 0;
-    sqlite3_stmt *statement =
-        tri_sqlite_db_prepare(&store->reader.db, TRI_SQL_EVENT_LAST);
-
-    if (statement == NULL) {
-        return SQLITE_ERROR;
-    }
-    tri_sqlite_bind_text(statement, 1, op->key);
-    int code = tri_sqlite_number(statement, &last);
-    if (code != SQLITE_OK) {
-        return code;
-    }
-    statement = tri_sqlite_db_prepare(&store->reader.db, TRI_SQL_EVENT_READ);
-    if (statement == NULL) {
-        return SQLITE_ERROR;
-    }
-    tri_sqlite_bind_text(statement, 1, op->key);
-    tri_sqlite_bind(statement, 2, op->number);
-    tri_sqlite_bind(statement, 3, left + 1);
-    while ((code = sqlite3_step(statement)) == SQLITE_ROW) {
-        tri_store_row row = {
-            .number = (uint64_t)sqlite3_column_int64(statement, 0),
-            .bytes = tri_sqlite_column(statement, 1),
-        };
-        if (!tri_sqlite_sum_fits(
-                statement, 2, tri_sqlite_sum(op->key, row.number, row.bytes))) {
-            return end_of(statement, SQLITE_CORRUPT);
-        }
-        if (!add(op, &row, &left)) {
-            break;
-        }
-    }
-    if (op->err == TR_OK) {
-        op->version = last;
-    }
-    return end_of(statement, code);
+    return tri_sqlite_end(statement, code);
 }
 
 static int list_reminders(tri_sqlite_store *store, tri_store_op *op)
@@ -129,13 +70,13 @@ static int list_reminders(tri_sqlite_store *store, tri_store_op *op)
         };
         if (!tri_sqlite_sum_fits(
                 statement, 4, tri_sqlite_sum(row.key, row.number, row.bytes))) {
-            return end_of(statement, SQLITE_CORRUPT);
+            return tri_sqlite_end(statement, SQLITE_CORRUPT);
         }
-        if (!add(op, &row, &left)) {
+        if (!tri_sqlite_add_row(op, &row, &left)) {
             break;
         }
     }
-    return end_of(statement, code);
+    return tri_sqlite_end(statement, code);
 }
 
 static int read_one(tri_sqlite_store *store, tri_store_op *op, uint64_t folded)
@@ -144,7 +85,7 @@ static int read_one(tri_sqlite_store *store, tri_store_op *op, uint64_t folded)
     case TR_STORE_LOAD:
         return load(store, op, folded);
     case TR_STORE_READ:
-        return read_events(store, op);
+        return tri_sqlite_read_events(&store->reader.db, op);
     default:
         TRI_CHECK(op->call == TR_STORE_REMINDERS);
         return list_reminders(store, op);
@@ -183,8 +124,16 @@ static bool read_all(tri_sqlite_store *store, tri_list *batch,
     bool is_well = true;
     int code = begin(store, &folded);
 
-    if (code != SQLITE_OK) {
-        tri_sqlite_db_why(db, code, why);
+    if (code != SQLITE_OK || tri_sqlite_is_unsettled(store)) {
+        if (code != SQLITE_OK) {
+            tri_sqlite_db_why(db, code, why);
+        } else {
+            *why = (tri_sqlite_fault){
+                .err = TR_ESTORAGE,
+                .fault = TRI_STORE_FAULT_UNAVAILABLE,
+                .text = "whether an earlier write was done is open until the "
+                        "disk takes writes again"};
+        }
         TRI_LIST_EACH(link, batch)
         {
             fail(tri_container_of(link, tri_store_op, link), why);

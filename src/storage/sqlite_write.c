@@ -12,8 +12,8 @@
  *
  * A commit that fails leaves its frames in the log, where a restart would
  * find them, so its outcome is unknown. The next commit overwrites them: it
- * is made at once (settle), so that whoever loads after an unknown answer
- * learns what stays true.
+ * is made at once, by opening the file anew (sqlite_db.c), so that whoever
+ * loads after an unknown answer learns what stays true.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -24,6 +24,7 @@
 #define SHARED_SPAN TR_SECONDS(1)
 #define SHARED_NAP  INT64_C(150000)  // longer than most naps of on_busy
 #define GATE_WAIT   TR_MS(100)
+#define SETTLE_SPAN TR_MS(100)  // between two tries, if nobody writes
 
 /* ---- transactions ---- */
 
@@ -90,7 +91,7 @@ static int on_commit(void *arg, sqlite3 *handle, const char *name, int pages)
     return SQLITE_OK;
 }
 
-/* Opens the connection again if a failure has closed it. */
+/* Opens the connection again if a failure has closed it, which settles. */
 static tr_err ensure_open(tri_sqlite_store *store, tri_sqlite_fault *why)
 {
     tri_sqlite_writer *writer = &store->writer;
@@ -99,6 +100,9 @@ static tr_err ensure_open(tri_sqlite_store *store, tri_sqlite_fault *why)
         TR_TRY(tri_sqlite_db_open(&writer->db, &store->file, true, why));
         writer->changes = 0;
         forget_fences(writer);
+        // Relaxed: a load that comes after an answer of ours came through
+        // the reader's inbox, whose lock orders it behind the store below.
+        atomic_store_explicit(&store->unsettled, 0, memory_order_relaxed);
     }
     (void)sqlite3_wal_hook(writer->db.handle, on_commit, store);
     return TR_OK;
@@ -280,69 +284,6 @@ static int delete_state(tri_sqlite_store *store, tri_store_op *op)
     return journal(store, op, 0);
 }
 
-static int last_event(tri_sqlite_writer *writer, const tri_store_op *op,
-                      uint64_t *last)
-{
-    sqlite3_stmt *statement =
-        tri_sqlite_db_prepare(&writer->db, TRI_SQL_EVENT_LAST);
-
-    *last = 0;
-    if (statement == NULL) {
-        return SQLITE_ERROR;
-    }
-    tri_sqlite_bind_text(statement, 1, op->key);
-    return tri_sqlite_number(statement, last);
-}
-
-static int append(tri_sqlite_writer *writer, tri_store_op *op)
-{
-    uint64_t last;
-    int code = last_event(writer, op, &last);
-
-    if (code != SQLITE_OK || !tri_store_matches(op, last)) {
-        return code;
-    }
-    sqlite3_stmt *statement =
-        tri_sqlite_db_prepare(&writer->db, TRI_SQL_EVENT_ADD);
-    if (statement == NULL) {
-        return SQLITE_ERROR;
-    }
-    code = SQLITE_DONE;
-    for (uint32_t i = 0; i < op->event_count && code == SQLITE_DONE; i++) {
-        tri_sqlite_bind_text(statement, 1, op->key);
-        tri_sqlite_bind(statement, 2, ++last);
-        tri_sqlite_bind_bytes(statement, 3, op->events[i].at,
-                              op->events[i].size);
-        tri_sqlite_bind(statement, 4,
-                        tri_sqlite_sum(op->key, last, op->events[i]));
-        code = tri_sqlite_step(statement);
-    }
-    op->version = last;
-    op->found = last > 0;
-    return code;
-}
-
-/* The last event stays: its number says where the next append goes. */
-static int trim(tri_sqlite_writer *writer, tri_store_op *op)
-{
-    uint64_t last;
-    int code = last_event(writer, op, &last);
-
-    if (code != SQLITE_OK || last == 0) {
-        return code;
-    }
-    sqlite3_stmt *statement =
-        tri_sqlite_db_prepare(&writer->db, TRI_SQL_EVENT_TRIM);
-    if (statement == NULL) {
-        return SQLITE_ERROR;
-    }
-    tri_sqlite_bind_text(statement, 1, op->key);
-    tri_sqlite_bind(statement, 2, TRI_MIN(op->number, last - 1));
-    op->version = last;
-    op->found = true;
-    return tri_sqlite_step(statement);
-}
-
 static int remind(tri_sqlite_writer *writer, tri_store_op *op)
 {
     sqlite3_stmt *statement =
@@ -387,9 +328,9 @@ static int carry_out(tri_sqlite_store *store, tri_store_op *op)
     case TR_STORE_DELETE:
         return delete_state(store, op);
     case TR_STORE_APPEND:
-        return append(writer, op);
+        return tri_sqlite_append(&writer->db, op);
     case TR_STORE_TRIM:
-        return trim(writer, op);
+        return tri_sqlite_trim(&writer->db, op);
     case TR_STORE_REMIND:
         return remind(writer, op);
     case TR_STORE_FORGET:
@@ -459,25 +400,18 @@ static void fail_all(tri_list *batch, const tri_sqlite_fault *why, bool unknown)
     }
 }
 
-/* See the file's comment. If it fails as well, the disk is gone for now. */
+/*
+ * See the file's comment. If the disk does not let us, loads are refused until
+ * it does: what they would find may not stay.
+ */
 static void settle(tri_sqlite_store *store)
 {
     tri_sqlite_fault why;
 
+    // Relaxed: see ensure_open.
+    atomic_store_explicit(&store->unsettled, 1, memory_order_relaxed);
     tri_sqlite_write_cancel(store);
-    if (ensure_open(store, &why) != TR_OK) {
-        return;
-    }
-    int code = tri_sqlite_write_begin(store);
-    if (code == SQLITE_OK) {
-        code = tri_sqlite_db_run(&store->writer.db, TRI_SQL_SETTLE);
-    }
-    if (code == SQLITE_OK) {
-        code = tri_sqlite_db_run(&store->writer.db, TRI_SQL_COMMIT);
-    }
-    if (code != SQLITE_OK) {
-        tri_sqlite_write_cancel(store);
-    }
+    (void)!ensure_open(store, &why);
 }
 
 static int write_all(tri_sqlite_store *store, tri_list *batch)
@@ -560,6 +494,9 @@ static void make_way(tri_sqlite_store *store)
 /* How long to wait for operations. */
 static tr_nanos patience(tri_sqlite_store *store)
 {
+    if (tri_sqlite_is_unsettled(store)) {
+        return SETTLE_SPAN;
+    }
     if (tri_sqlite_fold_is_due(store, true)) {
         return 0;
     }
@@ -584,6 +521,10 @@ static bool write_round(tri_sqlite_store *store)
         make_way(store);
     } else if (tri_inbox_is_closed(&store->writer.inbox)) {
         return false;
+    }
+    if (tri_sqlite_is_unsettled(store)) {
+        (void)!ensure_open(store, &why);
+        return true;
     }
     // A wait that ended with nothing was long enough to call it idle.
     bool is_idle = count == 0 && wait != TR_FOREVER;

@@ -70,7 +70,14 @@ typedef struct tri_sqlite_store {
     tri_sqlite_reader reader;
     tri_sqlite_reader checkpointer;  // its inbox is only nudged
     _Atomic(uint32_t) gate;          // 1: the writer waits for a checkpoint
+    _Atomic(uint32_t) unsettled;     // 1: a commit failed and may come back
 } tri_sqlite_store;
+
+static inline bool tri_sqlite_is_unsettled(tri_sqlite_store *store)
+{
+    // Relaxed: see ensure_open in sqlite_write.c.
+    return atomic_load_explicit(&store->unsettled, memory_order_relaxed) != 0;
+}
 
 /*
  * As tr_storage_sqlite_with, in any world. NULL limits means every default;
@@ -93,6 +100,14 @@ void tri_sqlite_checkpoint_loop(void *store);
 int tri_sqlite_write_begin(tri_sqlite_store *store);
 /* After a failure: nothing of the transaction stays. */
 void tri_sqlite_write_cancel(tri_sqlite_store *store);
+
+/*
+ * Events; each returns an SQLite code. An op whose events are not whole has
+ * failed then, and SQLITE_OK is returned: the connection is well.
+ */
+int tri_sqlite_append(tri_sqlite_db *db, tri_store_op *op);
+int tri_sqlite_trim(tri_sqlite_db *db, tri_store_op *op);
+int tri_sqlite_read_events(tri_sqlite_db *db, tri_store_op *op);
 
 /* Whether rows should be folded now; idle: nobody waits. */
 bool tri_sqlite_fold_is_due(tri_sqlite_store *store, bool idle);

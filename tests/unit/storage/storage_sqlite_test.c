@@ -123,9 +123,85 @@ static void assert_refused(const folder *it, const char *expected)
 static void test_a_newer_file_is_refused(void **state)
 {
     tr_storage_close(open_store(*state));
-    (void)sql_number(*state, "PRAGMA user_version=3");
-    assert_refused(*state, "layout 3 and this Troupe knows 2; use the Troupe "
-                           "that wrote it, or a newer one");
+    (void)sql_number(*state, "PRAGMA user_version=4");
+    assert_refused(*state, "layout 4 and this Troupe knows 2 to 3; use the "
+                           "Troupe that wrote it, or a newer one");
+}
+
+static void test_a_file_too_old_is_refused(void **state)
+{
+    tr_storage_close(open_store(*state));
+    (void)sql_number(*state, "PRAGMA user_version=1");
+    assert_refused(*state, "layout 1 and this Troupe knows 2 to 3; use the "
+                           "Troupe that wrote it, or begin a new file");
+}
+
+static tr_err append_texts(tr_storage *store, const char *key, uint64_t last,
+                           const char *one, const char *two)
+{
+    tri_store_bytes events[] = {bytes_of(one), bytes_of(two)};
+    asked it = ask_for(TR_STORE_APPEND, key);
+
+    it.op.number = last;
+    it.op.events = events;
+    it.op.event_count = two == NULL ? 1 : 2;
+    return asked_run(&it, store);
+}
+
+/* "1:one 2:two", or what went wrong. */
+static void read_texts(tr_storage *store, const char *key,
+                       char out[LOADED_SIZE])
+{
+    asked it = ask_for(TR_STORE_READ, key);
+    tri_store_row row;
+    size_t size = 0;
+
+    it.op.number = 1;
+    out[0] = '\0';
+    if (asked_run(&it, store) != TR_OK) {
+        snprintf(out, LOADED_SIZE, "%s", it.op.text);
+    }
+    for (size_t at = 0; tri_store_row_next(&it.op, &at, &row);) {
+        size += (size_t)snprintf(out + size, LOADED_SIZE - size,
+                                 "%s%llu:%.*s", size > 0 ? " " : "",
+                                 (unsigned long long)row.number,
+                                 (int)row.bytes.size,
+                                 (const char *)row.bytes.at);
+    }
+    tri_store_op_fini(&it.op);
+}
+
+#define assert_events(store, key, expected)                                    \
+    do {                                                                       \
+        char read_[LOADED_SIZE];                                               \
+        read_texts(store, key, read_);                                         \
+        assert_string_equal(read_, expected);                                  \
+    } while (0)
+
+/* What layout 2 wrote is read, sums and all, and new events go behind it. */
+static void test_an_older_file_is_brought_to_our_layout(void **state)
+{
+    char sql[200];
+    tri_store_bytes key = bytes_of("a::b/c");
+
+    tr_storage_close(open_store(*state));
+    (void)sql_number(*state, "ALTER TABLE mark DROP COLUMN settled");
+    (void)sql_number(*state, "ALTER TABLE event DROP COLUMN upto");
+    snprintf(sql, sizeof(sql),
+             "INSERT INTO event VALUES ('a::b/c', 1, 'one', %lld)",
+             (long long)tri_sqlite_sum(key, 1, bytes_of("one")));
+    (void)sql_number(*state, sql);
+    (void)sql_number(*state, "PRAGMA user_version=2");
+
+    tr_storage *store = open_store(*state);
+    assert_events(store, "a::b/c", "1:one");
+    assert_int_equal(append_texts(store, "a::b/c", 1, "two", "three"), TR_OK);
+    tr_storage_close(store);
+    store = open_store(*state);
+    assert_events(store, "a::b/c", "1:one 2:two 3:three");
+    tr_storage_close(store);
+    assert_int_equal(sql_number(*state, "PRAGMA user_version"), 3);
+    assert_intact(*state);
 }
 
 static void test_a_file_of_another_program_is_refused(void **state)
@@ -300,6 +376,65 @@ static void test_ST16_a_damaged_row_is_an_error(void **state)
     (void)sql_number(*state, "UPDATE journal SET bytes = 'x'");
     (void)sql_number(*state, "UPDATE mark SET folded = 0");
     assert_refused(*state, "the file is damaged");
+}
+
+static void lose(const folder *it, const char *where)
+{
+    char sql[200];
+
+    snprintf(sql, sizeof(sql), "DELETE FROM event WHERE %s", where);
+    (void)sql_number(it, sql);
+}
+
+/* A disk may lose a page, and with it any part of an append. */
+static void test_ST16_a_part_of_an_append_is_an_error(void **state)
+{
+    tr_storage *store = open_store(*state);
+
+    assert_int_equal(append_texts(store, "a::b/c", 0, "one", "two"), TR_OK);
+    assert_int_equal(append_texts(store, "a::b/d", 0, "one", "two"), TR_OK);
+    assert_int_equal(append_texts(store, "a::b/d", 2, "three", NULL), TR_OK);
+    assert_int_equal(append_texts(store, "a::b/e", 0, "one", "two"), TR_OK);
+    tr_storage_close(store);
+    lose(*state, "key = 'a::b/c' AND number = 2");
+    lose(*state, "key = 'a::b/d' AND number = 2");
+
+    store = open_store(*state);
+    assert_events(store, "a::b/c",
+                  "Serialization(event 2 is lost, a part of its append is "
+                  "there; restore a backup, or drop that part: DELETE FROM "
+                  "event WHERE upto = 2 AND key = ...)");
+    assert_events(store, "a::b/d",
+                  "Serialization(event 2 is lost, a part of its append is "
+                  "there; restore a backup, or drop that part: DELETE FROM "
+                  "event WHERE upto = 2 AND key = ...)");
+    assert_events(store, "a::b/e", "1:one 2:two");
+    // Nothing goes behind a part, whatever number the caller knows.
+    assert_int_equal(append_texts(store, "a::b/c", 1, "x", NULL), TR_ESTORAGE);
+    assert_int_equal(append_texts(store, "a::b/c", 2, "x", NULL), TR_ESTORAGE);
+    tr_storage_close(store);
+
+    lose(*state, "key = 'a::b/c' AND upto = 2");  // as the text says
+    store = open_store(*state);
+    assert_events(store, "a::b/c", "");
+    assert_int_equal(append_texts(store, "a::b/c", 0, "x", NULL), TR_OK);
+    assert_events(store, "a::b/c", "1:x");
+    tr_storage_close(store);
+}
+
+/* Trimming leaves the last event alone, which is the end of its append. */
+static void test_ST12_a_trimmed_append_is_whole(void **state)
+{
+    tr_storage *store = open_store(*state);
+    asked trim = ask_for(TR_STORE_TRIM, "a::b/c");
+
+    assert_int_equal(append_texts(store, "a::b/c", 0, "one", "two"), TR_OK);
+    trim.op.number = 2;
+    assert_int_equal(asked_run(&trim, store), TR_OK);
+    assert_events(store, "a::b/c", "2:two");
+    assert_int_equal(append_texts(store, "a::b/c", 2, "three", "four"), TR_OK);
+    assert_events(store, "a::b/c", "2:two 3:three 4:four");
+    tr_storage_close(store);
 }
 
 /* ---- several stores on one file ---- */
@@ -561,6 +696,111 @@ static void test_any_sync_may_fail(void **state)
     fail_every(*state, FAIL_SYNC);
 }
 
+/* ---- writes of unknown outcome ---- */
+
+static void copy_file(const char *from, const char *to)
+{
+    char bytes[4096];
+    FILE *in = fopen(from, "rb"), *out = fopen(to, "wb");
+    size_t size;
+
+    assert_non_null(in);
+    assert_non_null(out);
+    while ((size = fread(bytes, 1, sizeof(bytes), in)) > 0) {
+        assert_int_equal(fwrite(bytes, 1, size, out), size);
+    }
+    fclose(in);
+    assert_int_equal(fclose(out), 0);
+}
+
+/* What a process would find in the file if ours and the machine ended now. */
+static void load_after_crash(const folder *it, const char *key,
+                             char out[LOADED_SIZE])
+{
+    folder other;
+    char wal[sizeof(it->database) + 8], other_wal[sizeof(it->database) + 8];
+
+    assert_true(folder_make(&other));
+    snprintf(wal, sizeof(wal), "%s-wal", it->database);
+    snprintf(other_wal, sizeof(other_wal), "%s-wal", other.database);
+    copy_file(it->database, other.database);
+    copy_file(wal, other_wal);
+    tr_storage *store = open_store(&other);
+    (void)load_text(store, key, out);
+    tr_storage_close(store);
+    assert_int_equal(folder_remove(&other), 0);
+}
+
+/*
+ * The n-th operation of a save fails, for every n. If the outcome is unknown,
+ * a load says what it is, and a crash does not change that.
+ */
+static void test_ST10_a_load_after_an_unknown_save_stays_true(void **state)
+{
+    const folder *it = *state;
+    fail_world *world = fail_world_new(tri_world_posix());
+    uint32_t unknown = 0;
+    bool failed = true;
+
+    for (uint64_t n = 1; failed; n++) {
+        char loaded[LOADED_SIZE], later[LOADED_SIZE];
+        tr_storage *store;
+        tri_sqlite_fault why;
+        folder_clean(it);
+        assert_int_equal(tri_storage_sqlite_open(&store, fail_world_of(world),
+                                                 it->database, NULL, &why),
+                         TR_OK);
+        assert_int_equal(save_text(store, "a::b/c", 0, "one"), TR_OK);
+        fail_world_arm(world, n, FAIL_ONCE);
+        tr_err err = save_text(store, "a::b/c", 1, "two");
+        failed = fail_world_has_failed(world);
+        fail_world_arm(world, 0, FAIL_ONCE);
+        if (err == TR_EUNKNOWN) {
+            unknown++;
+            (void)load_text(store, "a::b/c", loaded);
+            load_after_crash(it, "a::b/c", later);
+            assert_string_equal(loaded, later);
+        }
+        tr_storage_close(store);
+        assert_true(n < POINTS_MAX);
+    }
+    assert_true(unknown > 1);
+    fail_world_free(world);
+}
+
+/* While the disk takes no write, nobody is told what may not stay. */
+static void test_ST10_loads_wait_until_the_outcome_is_settled(void **state)
+{
+    const folder *it = *state;
+    fail_world *world = fail_world_new(tri_world_posix());
+    tr_storage *store;
+    tri_sqlite_fault why;
+
+    assert_int_equal(tri_storage_sqlite_open(&store, fail_world_of(world),
+                                             it->database, NULL, &why),
+                     TR_OK);
+    assert_int_equal(save_text(store, "a::b/c", 0, "one"), TR_OK);
+    fail_world_arm(world, 1, FAIL_SYNC);
+    assert_int_equal(save_text(store, "a::b/c", 1, "two"), TR_EUNKNOWN);
+    asked load = ask_for(TR_STORE_LOAD, "a::b/c");
+    assert_int_equal(asked_run(&load, store), TR_ESTORAGE);
+    assert_non_null(strstr(load.op.text, "whether an earlier write was done"));
+    tri_store_op_fini(&load.op);
+    fail_world_arm(world, 0, FAIL_SYNC);
+    // Without any other call it is settled, some time.
+    char loaded[LOADED_SIZE];
+    while (strcmp(load_text(store, "a::b/c", loaded), "TR_ESTORAGE") == 0) {
+    }
+    char later[LOADED_SIZE];
+    load_after_crash(it, "a::b/c", later);
+    assert_string_equal(loaded, later);
+    assert_true(strcmp(loaded, "1:one") == 0 || strcmp(loaded, "2:two") == 0);
+    uint64_t version = loaded[0] == '1' ? 1 : 2;
+    assert_int_equal(save_text(store, "a::b/c", version, "other"), TR_OK);
+    tr_storage_close(store);
+    fail_world_free(world);
+}
+
 #define IN_FOLDER(test)                                                        \
     cmocka_unit_test_setup_teardown(test, make_folder, remove_folder)
 
@@ -569,6 +809,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         IN_FOLDER(test_states_survive_a_restart),
         IN_FOLDER(test_a_newer_file_is_refused),
+        IN_FOLDER(test_a_file_too_old_is_refused),
+        IN_FOLDER(test_an_older_file_is_brought_to_our_layout),
         IN_FOLDER(test_a_file_of_another_program_is_refused),
         IN_FOLDER(test_what_is_no_database_is_refused),
         IN_FOLDER(test_a_damaged_file_is_refused),
@@ -577,12 +819,16 @@ int main(void)
         IN_FOLDER(test_the_journal_is_bounded_and_folded),
         IN_FOLDER(test_an_idle_store_folds_everything),
         IN_FOLDER(test_ST16_a_damaged_row_is_an_error),
+        IN_FOLDER(test_ST16_a_part_of_an_append_is_an_error),
+        IN_FOLDER(test_ST12_a_trimmed_append_is_whole),
         IN_FOLDER(test_two_stores_see_each_other),
         IN_FOLDER(test_processes_open_a_new_file_at_once),
         IN_FOLDER(test_processes_share_a_file),
         IN_FOLDER(test_any_operation_may_fail_once),
         IN_FOLDER(test_the_disk_may_go_at_any_operation),
         IN_FOLDER(test_any_sync_may_fail),
+        IN_FOLDER(test_ST10_a_load_after_an_unknown_save_stays_true),
+        IN_FOLDER(test_ST10_loads_wait_until_the_outcome_is_settled),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
