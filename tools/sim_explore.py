@@ -16,7 +16,8 @@ At the end every fault class and every buggify site is listed with how often
 it struck, over all calls. One that could strike and never did is a hole in
 the scenarios: with --strict seeds or more in all, that ends with 1, too.
 
-Ends with 1 if a seed failed, in this call.
+Ends with 1 if a seed failed, in this call, or if a scenario called the system
+itself for time, chance, threads or files.
 """
 import argparse
 import collections
@@ -35,6 +36,7 @@ LOG = re.compile(r"^\S+ (?:DEBUG|INFO|WARN|ERROR)\s+sim (?P<text>.*)$")
 FAILED = re.compile(r"\bseed (\d+) failed at ")
 TOTALS = re.compile(r"in all (\d+\.\d+) simulated s, (\d+) steps")
 COUNTER = re.compile(r"(fault|buggify)\s+(\S+)\s+(\d+) of\s+(\d+)")
+STRAY = re.compile(r"stray\s+(\S.*\S)\s+(\d+) of\s+\d+")
 PROGRESS_EVERY = 2.0  # seconds
 CHUNK_SECONDS = 2.0   # a chunk of seeds should take about that long
 CHUNK_MAX = 2000
@@ -90,6 +92,7 @@ class Chunk:
         self.program, self.first, self.count = program, first, count
         self.figures = Figures()
         self.failed = {}  # seed: text
+        self.strays = collections.Counter()  # calls around the world
         self.seconds = 0.0
 
 
@@ -112,8 +115,11 @@ def read_output(chunk, text):
         totals = TOTALS.search(words)
         if totals:
             chunk.figures.simulated = round(float(totals.group(1)))
+        stray = STRAY.search(words)
         counter = COUNTER.search(words)
-        if counter:
+        if stray:
+            chunk.strays[stray.group(1)] += int(stray.group(2))
+        elif counter:
             kind, name, fired, reached = counter.groups()
             name = name if kind == "fault" else site_name(name)
             of_kind = (chunk.figures.faults if kind == "fault"
@@ -166,6 +172,7 @@ class Explorer:
         self.told = self.begun
         self.failed = []  # (program, seed, text)
         self.never = []   # what should have struck
+        self.strays = collections.Counter()
         self.by_name = {self.name(p): Figures() for p in args.programs}
 
     @staticmethod
@@ -193,6 +200,7 @@ class Explorer:
         with self.lock:
             self.now.add(chunk.figures)
             self.by_name[self.name(chunk.program)].add(chunk.figures)
+            self.strays.update(chunk.strays)
             for seed, text in sorted(chunk.failed.items()):
                 self.failed.append((chunk.program, seed, text))
                 self.of(chunk.program).setdefault("failed", {})[
@@ -276,6 +284,8 @@ class Explorer:
             self.never = total.never()
             for what in self.never:
                 print(f"NEVER struck: {what}: no run shows what it does")
+        for what, calls in sorted(self.strays.items()):
+            print(f"STRAY {what}: {calls} calls that no seed decides")
         for program, seed, text in self.failed:
             print(f"FAILED {program} --seed {seed} --trace   # {text}")
 
@@ -299,7 +309,7 @@ class Explorer:
                 print("\ninterrupted; the next call goes on from here")
         self.report()
         self.keep()
-        return 1 if self.failed or self.never else 0
+        return 1 if self.failed or self.never or self.strays else 0
 
 
 def main():

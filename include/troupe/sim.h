@@ -38,6 +38,17 @@ typedef struct tr_faults {
 } tr_faults;
 
 /*
+ * What is done about a call of the program, inside a step, that asks the
+ * system itself for time, chance, threads, sockets or files: the seed does not
+ * decide it, so a replay is another run. One of the library always fails.
+ */
+typedef enum tr_strays {
+    TR_STRAYS_REPORT,  // told once for each place, and counted
+    TR_STRAYS_FAIL,    // the run fails
+    TR_STRAYS_ALLOW,   // nothing: they are not looked for
+} tr_strays;
+
+/*
  * A simulated run: everything the program does, N nodes in one thread, on
  * virtual time, decided by one seed.
  */
@@ -60,6 +71,7 @@ typedef struct tr_sim_options {
     void (*begin)(tr_sim *sim, void *user);
     /* Steps between two looks of the built-in invariants; default 1. */
     uint32_t check_every;
+    tr_strays strays;  // calls around the world; default: told and counted
 } tr_sim_options;
 
 /* One line of a trace, in columns, without newline; borrowed. */
@@ -128,6 +140,12 @@ TR_API uint32_t tr_sim_faults(const tr_sim *sim, tr_sim_count *out,
                               uint32_t max);
 TR_API uint32_t tr_sim_sites(const tr_sim *sim, tr_sim_count *out,
                              uint32_t max);
+/*
+ * The same for calls around the world: the call and its place in the program,
+ * as addr2line takes it. Under tr_sim_main of all runs so far.
+ */
+TR_API uint32_t tr_sim_strays(const tr_sim *sim, tr_sim_count *out,
+                              uint32_t max);
 /* Ends the run as failed, with a text; returns an error to return. */
 TR_API tr_err tr_sim_fail(tr_sim *sim, const char *site, const char *format,
                           ...) TR_PRINTF(3, 4);

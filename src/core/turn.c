@@ -145,6 +145,11 @@ static void leave(tr_ctx *ctx, tri_fiber *next, tri_after after)
     after_resume(worker);
     // Release: observers look at the cell.
     atomic_store_explicit(&worker->running, ctx->cell, memory_order_release);
+    if (ctx->msg != NULL && (ctx->flags & TRI_CTX_MSG_GONE) == 0) {
+        // Relaxed: for observers.
+        atomic_store_explicit(&worker->handling, ctx->msg->node.type,
+                              memory_order_relaxed);
+    }
 }
 
 /* Switches to a parked turn. The caller must then return to the loop. */

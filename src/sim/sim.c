@@ -15,6 +15,7 @@
 #include "base/options.h"
 #include "sim/sim_disk.h"
 #include "sim/sim_mail.h"
+#include "sim/sim_stray.h"
 
 #define DELAY_MAX_DEFAULT TR_SECONDS(1)
 #define PAUSE_MAX_DEFAULT TR_SECONDS(10)
@@ -166,6 +167,7 @@ tr_err tr_sim_new(tr_sim **out, uint64_t seed)
         return TR_ENOMEM;
     }
     sim->seed = seed;
+    sim->strays = &sim->own_strays;
     for (uint32_t i = 0; i < TRI_STREAM_COUNT; i++) {
         tri_rand_init(&sim->rand[i], tri_hash_mix(seed) + i);
     }
@@ -192,6 +194,7 @@ void tr_sim_free(tr_sim *sim)
     tri_sim_mail_free(sim);
     tri_sim_disk_free(sim);
     tri_sim_sites_free(sim);
+    tri_sim_strays_fini(&sim->own_strays);
     free(sim);
 }
 

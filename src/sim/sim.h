@@ -111,6 +111,7 @@ typedef struct tri_sim_node tri_sim_node;
 typedef struct tri_sim_event tri_sim_event;
 typedef struct tri_sim_disk tri_sim_disk;
 typedef struct tri_sim_site tri_sim_site;
+typedef struct tri_sim_stray tri_sim_stray;
 
 /* Something that happens at a time. Embedded; all zero before its first use. */
 struct tri_sim_event {
@@ -178,6 +179,13 @@ typedef struct tri_sim_counter {
     uint64_t fired;
 } tri_sim_counter;
 
+/* Calls around the world, by place, in the order of the first: sim_stray.h. */
+typedef struct tri_sim_strays {
+    tri_sim_stray *first, *last;
+    uint32_t count;
+    uint64_t unlisted;  // calls from places beyond the limit
+} tri_sim_strays;
+
 struct tr_sim {
     uint64_t seed;
     tri_rand rand[TRI_STREAM_COUNT];
@@ -193,6 +201,7 @@ struct tr_sim {
     /* Who runs now. Neither: the stack that runs the world. */
     tri_thread *running;
     bool stepping;  // inside a system
+    tri_sim_attached *stepped;  // while stepping: which one
     bool touched;   // a thread went on since the last look: all may differ
 
     tri_sim_node outside;  // of threads that belong to no node
@@ -225,6 +234,9 @@ struct tr_sim {
     tri_map sites;  // of tr_buggify
     tri_sim_site *site_first, *site_last;
     tri_sim_site *sites_near[TRI_SIM_SITES_NEAR];
+    tri_sim_strays own_strays;
+    tri_sim_strays *strays;  // that, or of all runs of the program
+    bool strays_fail;        // such a call fails the run
     tri_sim_disk *disk;
     struct tri_sim_mail *mail;  // of the systems that are looked at
     tr_nanos calm_since;        // the faults ended then; 0: they have not

@@ -10,6 +10,7 @@
  *                                 `buggify` is one of them
  *     program --fault-steps N     faults end at that step
  *     program --check-every N     steps between two looks at the invariants
+ *     program --no-strays         a call around the world fails the run
  *
  * Lines go to standard error as log lines do. Exit status: 0 all runs passed,
  * 1 one failed, 2 the command line is wrong.
@@ -24,6 +25,7 @@
 
 #include "base/log.h"
 #include "sim/sim_run.h"
+#include "sim/sim_stray.h"
 
 #define PROGRESS_EVERY TR_SECONDS(5)  // of real time
 #define LINE_MAX       1024
@@ -43,6 +45,7 @@ typedef struct figures {
     tr_nanos told;     // when the last line of progress was written
     tri_sim_counter faults[TRI_FAULT_COUNT];
     site_sum *sites;
+    tri_sim_strays strays;
 } figures;
 
 typedef struct command {
@@ -137,8 +140,10 @@ static command parse(int argc, char **argv, const tr_sim_options *options)
             takes_value = false;
             it.trace = it.trace || strcmp(argv[i], "--trace") == 0;
             it.shrink = it.shrink || strcmp(argv[i], "--shrink") == 0;
+            bool no_strays = strcmp(argv[i], "--no-strays") == 0;
+            it.plan.strays_fail = it.plan.strays_fail || no_strays;
             ok = strcmp(argv[i], "--trace") == 0 ||
-                 strcmp(argv[i], "--shrink") == 0;
+                 strcmp(argv[i], "--shrink") == 0 || no_strays;
         }
         it.wrong = it.wrong || !ok;
         i += takes_value;
@@ -153,7 +158,8 @@ static int usage(const char *program)
 
     snprintf(line, sizeof(line),
              "usage: %s [--seed N] [--seeds N] [--trace] [--shrink] "
-             "[--only CLASS,...] [--fault-steps N] [--check-every N]",
+             "[--only CLASS,...] [--fault-steps N] [--check-every N] "
+             "[--no-strays]",
              program);
     say(TRI_LOG_ERROR, line);
     tri_text_init(&text, line, sizeof(line));
@@ -257,6 +263,19 @@ static void tell_counter(const char *what, const char *name,
     say(TRI_LOG_INFO, line);
 }
 
+static void tell_strays(const tri_sim_strays *strays)
+{
+    for (const tri_sim_stray *it = strays->first; it != NULL; it = it->next) {
+        tri_sim_counter count = {.reached = it->count, .fired = it->count};
+        tell_counter("stray", it->name, &count);
+    }
+    if (strays->unlisted > 0) {
+        tri_sim_counter count = {.reached = strays->unlisted,
+                                 .fired = strays->unlisted};
+        tell_counter("stray", "from further places", &count);
+    }
+}
+
 static void tell_figures(figures *it, uint64_t wanted)
 {
     char line[LINE_MAX];
@@ -274,6 +293,7 @@ static void tell_figures(figures *it, uint64_t wanted)
     for (const site_sum *site = it->sites; site != NULL; site = site->next) {
         tell_counter("buggify", site->name, &site->count);
     }
+    tell_strays(&it->strays);
 }
 
 static void figures_fini(figures *it)
@@ -283,6 +303,7 @@ static void figures_fini(figures *it)
         it->sites = site->next;
         free(site);
     }
+    tri_sim_strays_fini(&it->strays);
 }
 
 /* ---- shrinking ---- */
@@ -406,6 +427,8 @@ int tr_sim_main(int argc, char **argv, const tr_sim_options *options)
         it.plan.trace = trace_to_log;
     }
     sum.told = sum.started;
+    it.plan.strays = &sum.strays;
+    (void)tri_sim_stray_lead();
     for (uint64_t i = 0; i < count; i++) {
         tri_sim_plan plan = it.plan;
         plan.seed += i;

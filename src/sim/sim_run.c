@@ -30,6 +30,7 @@
 #include "core/probe.h"
 #include "sim/sim_check.h"
 #include "sim/sim_disk.h"
+#include "sim/sim_stray.h"
 #include "troupe/observe.h"
 #include "troupe/system.h"
 
@@ -626,6 +627,11 @@ static tr_err prepare(run *it, const tri_sim_plan *plan)
     if (plan->check_every > 0) {
         it->options.check_every = plan->check_every;
     }
+    if (plan->strays != NULL) {
+        sim->strays = plan->strays;
+    }
+    sim->strays_fail =
+        it->options.strays == TR_STRAYS_FAIL || plan->strays_fail;
     it->end = sim->now + it->options.limit;
     tr_sim_on_trace(sim, plan->trace, plan->trace_user);
     return TR_OK;
@@ -657,6 +663,9 @@ void tri_sim_plan_text(const tri_sim_plan *plan, tri_text *text)
     }
     if (plan->fault_steps > 0) {
         tri_text_add(text, " --fault-steps %" PRIu64, plan->fault_steps);
+    }
+    if (plan->strays_fail) {
+        tri_text_add(text, " --no-strays");
     }
 }
 
@@ -719,7 +728,10 @@ tr_err tri_sim_run_plan(const tr_sim_options *options, const tri_sim_plan *plan,
         err = prepare(it, plan);
     }
     if (err == TR_OK) {
+        bool watch = it->options.strays != TR_STRAYS_ALLOW || plan->strays_fail;
+        tr_sim *before = tri_sim_stray_watch(watch ? it->sim : NULL);
         run_phases(it);
+        (void)tri_sim_stray_watch(before);
         keep_result(it, result);
         err = result->err;
         if (err != TR_OK && !plan->silent) {
@@ -744,6 +756,7 @@ tr_err tr_sim_run(const tr_sim_options *options)
     tri_sim_plan plan = {.seed = options->seed};
     tri_sim_result result;
 
+    (void)tri_sim_stray_lead();
     return tri_sim_run_plan(options, &plan, &result, NULL, NULL);
 }
 

@@ -16,6 +16,8 @@ typedef struct tri_sim_plan {
     uint32_t check_every;           // instead of the options'; 0: those
     tr_sim_trace_fn trace;
     void *trace_user;
+    tri_sim_strays *strays;  // where they are kept; NULL: in the world
+    bool strays_fail;        // whatever the options say
     bool silent;          // a failure is not printed
     const char *program;  // for the line that tells how to replay, or NULL
 } tri_sim_plan;

@@ -304,6 +304,7 @@ static void fire_due(tr_sim *sim)
         }
         tri_sim_note(sim, TRI_KIND_FIRE, it->id, 0, "");
         sim->stepping = true;
+        sim->stepped = it;
         it->touched = true;
         it->driven->fire(it->driven->system, tri_sim_local(it->node));
         sim->stepping = false;
@@ -357,6 +358,7 @@ static void step_system(tr_sim *sim, uint32_t pick)
     }
     tri_sim_note(sim, TRI_KIND_STEP, it->id, pick, "");
     sim->stepping = true;
+    sim->stepped = it;
     it->touched = true;
     it->driven->step(it->driven->system, pick);
     sim->stepping = false;
