@@ -92,6 +92,37 @@ typedef struct tr_metrics_snapshot {
     uint64_t dropped;         // left at an end, for TR_DRAIN_DROP; no letters
 } tr_metrics_snapshot;
 
+enum {
+    TR_KINDS_MAX = 256,     // kinds with numbers of their own
+    TR_TIME_BUCKETS = 122,  // of a tr_kind_metrics
+    TR_DEPTH_BUCKETS = 23,
+};
+
+/*
+ * One kind of actor: all whose definitions have this name. Sums since the
+ * system was opened.
+ *
+ * Handlers are timed by samples: about one in 256 activations of a busy
+ * worker, most of an idle one, all under a simulated or polled system. A time
+ * is that from the call of a handler to its return, with all its waits, by
+ * tr_now; a depth is the number of messages that waited behind the one it was
+ * called with. The last bucket of each has no bound.
+ */
+typedef struct tr_kind_metrics {
+    size_t size;
+    const char *kind;    // tr_actor_def.name; "(others)" beyond TR_KINDS_MAX
+    uint64_t actors;     // alive
+    uint64_t spawned;
+    uint64_t messages;   // calls of handlers
+    uint64_t failures;
+    uint64_t restarts;
+    uint64_t samples;    // calls that were timed
+    uint64_t time_sum;   // of all samples, in nanoseconds
+    uint64_t depth_sum;
+    uint64_t times[TR_TIME_BUCKETS];    // samples, by tr_time_bound
+    uint64_t depths[TR_DEPTH_BUCKETS];  // and by tr_depth_bound
+} tr_kind_metrics;
+
 TR_BEGIN_DECLS
 
 /* Logs one line, with the actor's path. Costs little below the log level. */
@@ -120,7 +151,24 @@ TR_API size_t tr_dead_letters(tr_system *sys, tr_dead_info *out, size_t max);
 
 /* The counters as they are now; the caller sets out->size. */
 TR_API void tr_metrics(tr_system *sys, tr_metrics_snapshot *out);
-/* The counters as Prometheus text; returns the length it needs, without NUL. */
+/*
+ * Writes up to max kinds that have had an actor, in the order in which the
+ * system met them; returns how many there are: TR_KINDS_MAX at most. The
+ * caller sets size in the first. Actors count for the kind they were spawned
+ * as, messages and samples for the one whose handler it was (tr_become).
+ */
+TR_API size_t tr_metrics_kinds(tr_system *sys, tr_kind_metrics *out,
+                               size_t max);
+/* The greatest value of a bucket; of the last TR_FOREVER, or UINT64_MAX. */
+TR_API tr_nanos tr_time_bound(uint32_t bucket);
+TR_API uint64_t tr_depth_bound(uint32_t bucket);
+/*
+ * The bound under which `share` of the samples are: 0.5 for the median, 0.99
+ * for all but the slowest hundredth. 0 without samples.
+ */
+TR_API tr_nanos tr_time_quantile(const tr_kind_metrics *kind, double share);
+TR_API uint64_t tr_depth_quantile(const tr_kind_metrics *kind, double share);
+/* The counters, and the histograms of each kind, as Prometheus text; returns the length it needs, without NUL. */
 TR_API size_t tr_metrics_text(tr_system *sys, char *buf, size_t size);
 
 TR_END_DECLS

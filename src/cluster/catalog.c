@@ -230,6 +230,7 @@ static tr_err activate(tri_cluster *cluster, tri_worker *worker,
     atomic_fetch_add_explicit(&cluster->active, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&v->kind->active, 1, memory_order_relaxed);
     tri_count(&worker->count.spawned);
+    tri_count(&tri_lives_of(worker, cell)->spawned);
     list_append(&cluster->shards[v->shard], v->active);
     cell->queue = mail;
     atomic_store_explicit(&cell->queued, length_of(mail),

@@ -179,6 +179,7 @@ typedef struct tri_behaviour {
     const tr_interceptor *const *outer, *const *inner;
     tr_handler any_wrapped;
     uint32_t mask;
+    uint32_t kind;  // number of its name: tally.h
     tri_slot slots[];
 } tri_behaviour;
 

@@ -36,6 +36,7 @@ static tri_behaviour *wrap(tr_system *sys, const tri_behaviour *plain,
     made->def = plain->def;
     made->interleaves = plain->interleaves;
     made->mask = plain->mask;
+    made->kind = plain->kind;
     made->plain = plain;
     made->outer = outer;
     made->inner = inner;

@@ -221,6 +221,7 @@ void tri_life_fail(tr_ctx *ctx, tr_err err)
     record_failure(ctx, msg, err);
     tri_turn_end(ctx);
     tri_count(&worker->count.failures);
+    tri_count(&tri_lives_of(worker, cell)->failures);
     cell->stage = 0;
     tri_life_set(worker, cell, TR_STATE_FAILED);
     tri_join_started(worker, cell, err);

@@ -14,6 +14,7 @@
 #include "base/fiber.h"
 #include "base/world.h"
 #include "core/cell.h"
+#include "core/tally.h"
 #include "troupe/system.h"
 
 #define TRI_SYSTEM_MAGIC UINT64_C(0x7379735472a1d001)
@@ -46,6 +47,11 @@ enum {
     TRI_FAIR = 64,            // picks between two looks at the shared queue
     TRI_BURIED = 16384,       // new cells between two of the oldest
     TRI_LOOK_EVERY = 16,      // picks between two looks at the clock
+#ifdef TRI_TORTURE
+    TRI_TIME_EVERY = 16,
+#else
+    TRI_TIME_EVERY = 256,     // picks between two handlers that are timed
+#endif
     TRI_STEAL_EVERY = 8,      // rounds of a search between two attempts
     TRI_STEAL_MAX = 256,      // cells taken at once from a stuck worker
     TRI_UNBOUND_MAX = 64,     // bound cells passed over to find another
@@ -68,6 +74,7 @@ enum {
 #define TRI_ASKED_LATELY ((tr_nanos)1000000)  // else the two do not compare
 #define TRI_SPIN_ASK ((tr_nanos)120000) // a thread outside: a worker's waking
 #define TRI_REST    ((tr_nanos)80000)   // between two thefts from one handler
+#define TRI_TIME_PAUSE ((tr_nanos)20000)  // of one that idles in between
 #define TRI_LONE    ((tr_nanos)20000)   // a lone cell may be stolen after
 #define TRI_WAKE_MIN UINT64_C(50000)    // as long as a wake-up takes
 #define TRI_WAKE_MAX UINT64_C(10000000)
@@ -114,6 +121,8 @@ struct tr_ctx {
     tr_err cancel;     // waits return this at once
     uint32_t budget;   // messages until the clock is read again
     tr_nanos started;  // of the activation; 0: not read yet
+    tr_nanos timed;    // since then the handler runs; 0: it is not timed
+    uint32_t timed_kind, timed_depth;  // tri_tally_sample
     tr_ctx *next;      // in ext->parked
     tri_fiber *fiber;
     tri_wait *wait;    // what it is parked on
@@ -151,7 +160,6 @@ typedef enum tri_after {
 } tri_after;
 
 typedef struct tri_counters {  // written by one worker, read by anybody
-    _Atomic(uint64_t) messages;
     _Atomic(uint64_t) spawned;
     _Atomic(uint64_t) ended;
     _Atomic(uint64_t) asks;
@@ -191,6 +199,8 @@ struct tri_worker {
     uint32_t tick;
     uint32_t fresh_picks;
     bool stepping;         // runs one activation at a time for a world
+    bool apart;            // stepping, or it times the next handler: run()
+    tr_nanos timed_at;     // when it last did so, being idle
     tri_cell *step_pick;
     uint64_t id_next, id_end;
     tr_nanos now;          // the clock when it was last read
@@ -231,6 +241,7 @@ struct tri_worker {
     _Atomic(uint32_t) look;      // requests to the worker: TRI_LOOK_*
     _Atomic(uint32_t) revoked;   // a thief is in, or waits for the barrier
     _Alignas(128) tri_counters count;
+    tri_tally tally;
     _Atomic(uint64_t) progress;    // activations, for the monitor
 
     _Alignas(128) tri_lock wheel_lock;
@@ -353,6 +364,8 @@ struct tr_system {
     _Atomic(uint32_t) fibers_live;
     tri_lock behaviours_lock;
     tri_map behaviours;
+    const char *kinds[TRI_KINDS];  // names, by number; 0: all the others
+    _Atomic(uint32_t) kind_count;
 
     _Atomic(bool) stopping_workers;
     _Atomic(uint32_t) monitor_word;

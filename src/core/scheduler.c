@@ -447,6 +447,16 @@ static void look_at_clock(tri_worker *worker)
         tri_worker_fire(worker, worker->now);
     }
     share_if_late(worker);
+    worker->apart |= worker->tick % TRI_TIME_EVERY == 0;
+}
+
+/* The clock has been read; an idle worker has time for a second look. */
+static void time_if_idle(tri_worker *worker)
+{
+    if (worker->now - worker->timed_at >= TRI_TIME_PAUSE) {
+        worker->timed_at = worker->now;
+        worker->apart = true;
+    }
 }
 
 /* ---- picking ---- */
@@ -533,6 +543,7 @@ static __attribute__((noinline)) tri_cell *next_slowly(tri_worker *worker)
         tri_cell *cell = pick(worker);
         if (cell == NULL) {
             (void)tri_clock(worker);
+            time_if_idle(worker);
             cell = tri_steal(worker);
         }
         if (cell == NULL) {

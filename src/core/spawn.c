@@ -444,6 +444,7 @@ tr_ref tri_spawn_under(tri_actor_from *who, tri_cell *parent,
         return nobody(err);
     }
     tri_count(&worker->count.spawned);
+    tri_count(&worker->tally.lives[tri_cell_behaviour(cell)->kind].spawned);
     tr_ref ref = tri_cell_ref(sys, cell);
     tri_schedule_fresh(worker, cell);
     return ref;

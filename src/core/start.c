@@ -163,6 +163,7 @@ void tri_restart_begin(tr_ctx *ctx)
     cell->stage = TRI_STAGE_UNWIND;
     tri_life_set(ctx->worker, cell, TR_STATE_RESTARTING);
     tri_count(&ctx->worker->count.restarts);
+    tri_count(&tri_lives_of(ctx->worker, cell)->restarts);
     tri_cut_waits(ctx->worker, cell,
                   TRI_CUT_MESSAGES | TRI_CUT_RUN | TRI_CUT_HOOKS,
                   TR_ERESTARTED);

@@ -275,6 +275,7 @@ static tri_step finish(tr_ctx *ctx)
     tri_worker *worker = ctx->worker;
     tr_system *sys = ctx->sys;
     tr_reason reason = (tr_reason)cell->reason;
+    tri_kind_lives *lives = tri_lives_of(worker, cell);
 
     tri_deadline_disarm(sys, cell);
     tri_life_set(worker, cell, TR_STATE_STOPPED);
@@ -322,6 +323,7 @@ static tri_step finish(tr_ctx *ctx)
     } else {
         tri_cell_free(&worker->cache, cell);
     }
+    tri_count(&lives->ended);
     tri_live_less(worker);
     return TRI_STEP_ENDED;
 }

@@ -424,6 +424,7 @@ static inline void call_handler(tr_ctx *ctx, tr_msg *msg, tr_handler_fn fn,
                                        : flagged_kind(ctx, flags);
     ctx->phase = TR_IN_HANDLER;
     ctx->in_turn = true;
+    tri_count(&ctx->worker->tally.messages[tri_cell_behaviour(cell)->kind]);
     // Relaxed: for observers.
     atomic_store_explicit(&ctx->worker->handling, msg->node.type,
                           memory_order_relaxed);
@@ -432,11 +433,6 @@ static inline void call_handler(tr_ctx *ctx, tr_msg *msg, tr_handler_fn fn,
     atomic_store_explicit(
         &cell->handled,
         atomic_load_explicit(&cell->handled, memory_order_relaxed) + 1,
-        memory_order_relaxed);
-    atomic_store_explicit(
-        &ctx->worker->count.messages,
-        atomic_load_explicit(&ctx->worker->count.messages,
-                             memory_order_relaxed) + 1,
         memory_order_relaxed);
     if (TRI_UNLIKELY(err != TR_OK)) {
         tri_life_fail(ctx, err);
@@ -522,6 +518,36 @@ void tri_handle_on_stack(tr_ctx *ctx, const tr_type *type,
     msg->to_id = atomic_load_explicit(&ctx->cell->id, memory_order_relaxed);
     memcpy(msg->payload, payload, size);
     handle(ctx, &msg->node);
+}
+
+/* The timed handler has returned, or panicked. */
+static void timed_end(tr_ctx *ctx)
+{
+    tri_world *world = ctx->sys->world;
+    tri_tally_sample(ctx->worker, ctx->timed_kind,
+                     world->ops->mono(world) - ctx->timed, ctx->timed_depth);
+    ctx->timed = 0;
+}
+
+/* Between two looks at the clock; waits of the handler are in it. */
+static __attribute__((noinline)) void handle_timed(tr_ctx *ctx,
+                                                   tri_node *node)
+{
+    tri_world *world = ctx->sys->world;
+    tri_cell *cell = ctx->cell;
+    ctx->worker->apart = ctx->worker->stepping;
+    // Relaxed: only the owner writes.
+    uint64_t handled =
+        atomic_load_explicit(&cell->handled, memory_order_relaxed);
+    ctx->timed_kind = tri_cell_behaviour(cell)->kind;
+    ctx->timed_depth = tri_depth(cell);
+    ctx->timed = world->ops->mono(world);
+    handle(ctx, node);
+    if (atomic_load_explicit(&cell->handled, memory_order_relaxed) !=
+        handled) {
+        timed_end(ctx);
+    }
+    ctx->timed = 0;  // there may have been no handler for it
 }
 
 /* ---- what comes before user mail ---- */
@@ -669,7 +695,11 @@ static verdict beside_parked(tr_ctx *ctx)
         tri_detach(cell);
         tri_node *node = take_interleaving(cell, parked);
         if (node != NULL) {
-            handle(ctx, node);
+            if (ctx->worker->apart) {
+                handle_timed(ctx, node);
+            } else {
+                handle(ctx, node);
+            }
             return AGAIN;
         }
         return tri_sleep(ctx->worker, cell, true) ? GONE : AGAIN;
@@ -728,8 +758,8 @@ static __attribute__((noinline)) verdict attention(tr_ctx *ctx)
 
 /* ---- an activation ---- */
 
-/* True: enough for now, the cell must queue again. */
-static bool spent(tr_ctx *ctx)
+/* True: enough for now, the cell must queue again. Two callers, one fast. */
+static inline __attribute__((always_inline)) bool spent(tr_ctx *ctx)
 {
     tri_worker *worker = ctx->worker;
     if (worker->sends_left < TRI_BATCH_SENDS / 2) {
@@ -760,7 +790,9 @@ static bool spent(tr_ctx *ctx)
     return false;
 }
 
-static void activation(tr_ctx *ctx)
+/* Timed: up to the end of its first handler, which is timed. */
+static inline __attribute__((always_inline)) bool messages(tr_ctx *ctx,
+                                                           bool timed)
 {
     tri_worker *worker = ctx->worker;
     tri_cell *cell = ctx->cell;
@@ -773,7 +805,7 @@ static void activation(tr_ctx *ctx)
                          cell->slow != 0)) {
             verdict v = attention(ctx);
             if (v == GONE) {
-                return;
+                return false;
             }
             if (v == AGAIN) {
                 continue;
@@ -786,7 +818,7 @@ static void activation(tr_ctx *ctx)
                 atomic_load_explicit(&cell->mail, memory_order_relaxed);
             if (tri_mail_newest(mail) == NULL) {
                 if (tri_sleep(worker, cell, true)) {
-                    return;
+                    return false;
                 }
                 continue;
             }
@@ -798,12 +830,29 @@ static void activation(tr_ctx *ctx)
         }
         cell->queue = node->next;
         taken(cell, node);
-        handle(ctx, node);
+        if (timed) {
+            handle_timed(ctx, node);
+        } else {
+            handle(ctx, node);
+        }
         if (TRI_UNLIKELY(spent(ctx))) {
             tri_schedule(worker, cell);
-            return;
+            return false;
+        }
+        if (timed) {
+            return true;
         }
     }
+}
+
+static void activation(tr_ctx *ctx)
+{
+    (void)messages(ctx, false);
+}
+
+static __attribute__((noinline)) bool first_timed(tr_ctx *ctx)
+{
+    return messages(ctx, true);
 }
 
 /*
@@ -811,12 +860,21 @@ static void activation(tr_ctx *ctx)
  * two things that threads do: several in a row, and a turn that is cut at one
  * of its sends.
  */
-static __attribute__((noinline)) void begin_step(tr_ctx *ctx)
+static void begin_step(tr_ctx *ctx)
 {
     tri_world *world = ctx->sys->world;
     ctx->budget = TRI_BUGGIFY(world, 0.02) ? TRI_CLOCK_FIRST : 1;
     ctx->worker->sends_left =
         TRI_BUGGIFY(world, 0.02) ? 1 : (uint32_t)TRI_BATCH_SENDS;
+}
+
+/* A step, or the one in many activations whose first handler is timed. */
+static __attribute__((noinline)) bool apart(tr_ctx *ctx)
+{
+    if (ctx->worker->stepping) {
+        begin_step(ctx);
+    }
+    return first_timed(ctx);
 }
 
 /* Runs a cell the worker owns, until it sleeps, queues again or is gone. */
@@ -825,12 +883,8 @@ static void run(tr_ctx *ctx, tri_cell *cell)
     tri_worker *worker = ctx->worker;
     ctx->cell = cell;
     ctx->started = 0;
-    if (TRI_UNLIKELY(worker->stepping)) {
-        begin_step(ctx);
-    } else {
-        ctx->budget = TRI_BATCH_MESSAGES == 1 ? 1 : TRI_CLOCK_FIRST;
-        worker->sends_left = TRI_BATCH_SENDS;
-    }
+    ctx->budget = TRI_BATCH_MESSAGES == 1 ? 1 : TRI_CLOCK_FIRST;
+    worker->sends_left = TRI_BATCH_SENDS;
     // Release: observers look at the cell.
     atomic_store_explicit(&worker->running, cell, memory_order_release);
     // Relaxed: the monitor and thieves look at it.
@@ -838,7 +892,9 @@ static void run(tr_ctx *ctx, tri_cell *cell)
         &worker->progress,
         atomic_load_explicit(&worker->progress, memory_order_relaxed) + 1,
         memory_order_relaxed);
-    activation(ctx);
+    if (TRI_LIKELY(!worker->apart) || apart(ctx)) {
+        activation(ctx);
+    }
     atomic_store_explicit(&worker->running, NULL, memory_order_relaxed);
 }
 
@@ -883,6 +939,9 @@ void tri_loop(void *arg)
                   .quick_tag = ((tri_worker *)arg)->sys->tag};
 
     if (tri_jump_set(&ctx.jump)) {  // tr_panic comes back here
+        if (ctx.timed != 0) {
+            timed_end(&ctx);
+        }
         tri_life_fail(&ctx, TR_EPANIC);
         activation(&ctx);
     }

@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "core/probe.h"
+#include "system/kinds.h"
 #include "system/layers.h"
 
 /* ---- log ---- */
@@ -235,7 +236,6 @@ static void gather(tr_system *sys, tr_metrics_snapshot *out)
         tri_counters *c = &worker->count;
 #define ADD(to, from)                                                          \
     out->to += atomic_load_explicit(&c->from, memory_order_relaxed)
-        ADD(messages, messages);
         ADD(spawned, spawned);
         ADD(ended, ended);
         ADD(asks, asks);
@@ -249,6 +249,7 @@ static void gather(tr_system *sys, tr_metrics_snapshot *out)
         ADD(parks, parks);
 #undef ADD
     }
+    out->messages = tri_messages_count(sys);
     out->actors = tri_live_count(sys);
     out->zombies =
         atomic_load_explicit(&sys->zombie_count, memory_order_relaxed);
@@ -277,18 +278,33 @@ void tr_metrics(tr_system *sys, tr_metrics_snapshot *out)
     memcpy(out, &all, TRI_MIN(out->size, sizeof(all)));
 }
 
+/* The system's name as the value of a label; a long one is cut. */
+static void write_label(const char *name, char *out, size_t size)
+{
+    size_t n = 0;
+    for (; *name != '\0' && n + 3 <= size; name++) {
+        bool escaped = *name == '"' || *name == '\\' || *name == '\n';
+        if (escaped) {
+            out[n++] = '\\';
+        }
+        out[n++] = *name == '\n' ? 'n' : *name;
+    }
+    out[n] = '\0';
+}
+
 size_t tr_metrics_text(tr_system *sys, char *buf, size_t size)
 {
     tr_metrics_snapshot m = {.size = sizeof(m)};
-    char none[1];
+    char none[1], label[128];
     tri_text text;
+    write_label(sys->name, label, sizeof(label));
     tr_metrics(sys, &m);
     tri_text_init(&text, size > 0 ? buf : none, size > 0 ? size : 1);
 #define LINE(kind, metric, field, help)                                         \
     tri_text_add(&text,                                                        \
                  "# HELP troupe_" metric " " help "\n# TYPE troupe_" metric      \
                  " " kind "\ntroupe_" metric "{system=\"%s\"} %llu\n",           \
-                 sys->name, (unsigned long long)m.field)
+                 label, (unsigned long long)m.field)
     LINE("gauge", "actors", actors, "actors alive");
     LINE("gauge", "parked", parked, "handlers that wait");
     LINE("counter", "actors_spawned_total", spawned, "actors spawned");
@@ -321,5 +337,6 @@ size_t tr_metrics_text(tr_system *sys, char *buf, size_t size)
     LINE("gauge", "zombies", zombies,
          "actors ended by force whose handler has not returned");
 #undef LINE
+    tri_kinds_write(&text, sys, label);
     return text.need;
 }

@@ -100,6 +100,7 @@ static tr_err start_driven(tr_system *sys, tri_group *group)
     sys->driven_worker =
         atomic_load_explicit(&group->workers[0], memory_order_acquire);
     sys->driven_worker->stepping = true;
+    sys->driven_worker->apart = true;
     tri_fiber *first = tri_fiber_take(&sys->driven_worker->fibers);
     if (first == NULL) {
         return TR_ENOMEM;
@@ -274,6 +275,9 @@ tr_err (tr_system_open)(tr_system **out, const tr_system_options *options)
     atomic_store_explicit(&sys->next_id, 1, memory_order_relaxed);
     tri_mem_init(&sys->mem, o.memory_budget);
     tri_map_init(&sys->behaviours, NULL, NULL);
+    sys->kinds[0] = "(others)";
+    // Relaxed: no other thread knows the system yet.
+    atomic_store_explicit(&sys->kind_count, 1, memory_order_relaxed);
     tri_map_init(&sys->results, NULL, NULL);
     sys->layers = calloc(1, sizeof(tri_layers));
     sys->name = strdup(o.name != NULL ? o.name : "troupe");
