@@ -112,8 +112,14 @@ TR_API void tr_watch(tr_ctx *ctx, tr_ref ref);
 TR_API void tr_watch_in_order(tr_ctx *ctx, tr_ref ref);
 /* After it no tr_terminated of ref is handled, not even a queued one. */
 TR_API void tr_unwatch(tr_ctx *ctx, tr_ref ref);
-/* tr_watch on behalf of watcher. */
+/*
+ * tr_watch and tr_unwatch on behalf of watcher, an actor or a probe, which
+ * does so when it has received the request: before its queued user messages,
+ * in the order in which one sender asked. A watcher that has ended is none.
+ * Out of memory the watcher fails, or the log says so.
+ */
 TR_API void tr_watch_for(tr_from from, tr_ref watcher, tr_ref ref);
+TR_API void tr_unwatch_for(tr_from from, tr_ref watcher, tr_ref ref);
 
 TR_END_DECLS
 
@@ -127,6 +133,8 @@ TR_MESSAGE(tr_terminated, (tr_ref, actor), (uint32_t, reason));
 
 #define tr_watch_for(from, watcher, ref)                                       \
     __extension__(tr_watch_for)((from), (watcher), (ref))
+#define tr_unwatch_for(from, watcher, ref)                                     \
+    __extension__(tr_unwatch_for)((from), (watcher), (ref))
 
 #endif /* !__cplusplus */
 #endif

@@ -28,6 +28,7 @@ typedef enum tri_node_kind {
     TRI_NODE_POISON,       // stop when it is reached; user lane; tr_msg
     TRI_NODE_WATCH,        // tri_watch, the target's half
     TRI_NODE_WATCH_FOR,    // tri_watch: please watch, on behalf of another
+    TRI_NODE_UNWATCH_FOR,  // tri_watch: and please do not any more
     TRI_NODE_UNWATCH,      // tri_watching, the watcher's half
     TRI_NODE_TERMINATED,   // tri_watch on its way back
     TRI_NODE_FAILURE,      // tri_cell.notice of a failed child

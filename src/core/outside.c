@@ -168,7 +168,10 @@ void tri_mailbox_close(tri_mailbox *box)
         tri_mailbox_drop(who.worker, self, node);
         node = next;
     }
-    tri_watchers_tell(who.worker, cell, TR_STOPPED);
+    if (tri_ext_of(cell) != NULL) {
+        tri_unwatch_all(who.worker, cell);  // tr_watch_for
+        tri_watchers_tell(who.worker, cell, TR_STOPPED);
+    }
     tri_ext_free(who.worker, cell);
     tri_cell_free(&who.worker->cache, cell);
     tri_leave(&who);

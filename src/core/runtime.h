@@ -604,9 +604,12 @@ void tri_join_arrived(tri_worker *worker, tri_cell *cell, tri_join *join);
 void tri_watchers_tell(tri_worker *worker, tri_cell *cell, tr_reason reason);
 /* Tells the watcher; takes watch. */
 void tri_watch_back(tri_worker *worker, tri_watch *watch, tr_reason reason);
-/* On behalf of another actor: it is asked to watch. */
-void tri_watch_request(tri_worker *worker, tr_system *sys, tr_ref watcher,
-                       tr_ref target);
+/*
+ * On behalf of another actor: it is asked to watch, or not to any more. What
+ * nobody is there to hear is left out. Errors: TR_ENOMEM.
+ */
+tr_err tri_watch_request(tri_worker *worker, tr_system *sys, tr_ref watcher,
+                         tr_ref target, bool on);
 void tri_watch_requested(tr_ctx *ctx, tri_watch *request);
 void tri_unwatch_ref(tri_worker *worker, tri_cell *watcher, tr_ref target);
 tr_err tri_watch_ref(tri_worker *worker, tr_system *sys, tri_cell *watcher,

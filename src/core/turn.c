@@ -579,6 +579,7 @@ void tri_system_node(tr_ctx *ctx, tri_node *node)
         tri_watch_arrived(worker, cell, (tri_watch *)(void *)node);
         break;
     case TRI_NODE_WATCH_FOR:
+    case TRI_NODE_UNWATCH_FOR:
         tri_watch_requested(ctx, (tri_watch *)(void *)node);
         break;
     case TRI_NODE_UNWATCH:

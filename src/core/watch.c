@@ -362,14 +362,14 @@ void tri_terminated_in_order(tr_ctx *ctx, tri_watch *watch)
     deliver(ctx, watch);
 }
 
-void tri_watch_request(tri_worker *worker, tr_system *sys, tr_ref watcher,
-                       tr_ref target)
+tr_err tri_watch_request(tri_worker *worker, tr_system *sys, tr_ref watcher,
+                         tr_ref target, bool on)
 {
     tri_watch *request = tri_mem_calloc(&sys->mem, sizeof(*request));
     if (request == NULL) {
-        return;
+        return TR_ENOMEM;
     }
-    request->node.kind = TRI_NODE_WATCH_FOR;
+    request->node.kind = on ? TRI_NODE_WATCH_FOR : TRI_NODE_UNWATCH_FOR;
     request->watcher = watcher;
     request->target = target;
     tri_cell *cell = tri_ref_cell(watcher);
@@ -378,16 +378,34 @@ void tri_watch_request(tri_worker *worker, tr_system *sys, tr_ref watcher,
         !tri_push_system(worker, cell, &request->node)) {
         free(request);
     }
+    return TR_OK;
+}
+
+/* As tr_watch, which panics; here no turn is running. */
+static void watch_failed(tr_ctx *ctx)
+{
+    if (tri_cell_life(ctx->cell) == TR_STATE_RUNNING) {
+        ctx->fail_text = strdup("tr_watch_for: out of memory");
+        ctx->phase = TR_IN_HANDLER;
+        ctx->msg = NULL;
+        tri_life_fail(ctx, TR_ENOMEM);
+    }
 }
 
 void tri_watch_requested(tr_ctx *ctx, tri_watch *request)
 {
+    tr_ref target = request->target;
+    bool on = request->node.kind == TRI_NODE_WATCH_FOR;
     // Relaxed: we own the cell.
-    if (tri_cell_life(ctx->cell) != TR_STATE_TERMINATED &&
-        request->watcher.id ==
-            atomic_load_explicit(&ctx->cell->id, memory_order_relaxed)) {
-        (void)tri_watch_ref(ctx->worker, ctx->sys, ctx->cell, request->target,
-                            false);
-    }
+    bool mine = tri_cell_life(ctx->cell) != TR_STATE_TERMINATED &&
+                request->watcher.id ==
+                    atomic_load_explicit(&ctx->cell->id,
+                                         memory_order_relaxed);
     free(request);
+    if (mine && !on) {
+        tri_unwatch_ref(ctx->worker, ctx->cell, target);
+    } else if (mine && tri_watch_ref(ctx->worker, ctx->sys, ctx->cell, target,
+                                     false) != TR_OK) {
+        watch_failed(ctx);
+    }
 }

@@ -26,6 +26,7 @@ static void free_nodes(tri_worker *worker, tri_node *node)
             break;
         case TRI_NODE_WATCH:
         case TRI_NODE_WATCH_FOR:
+        case TRI_NODE_UNWATCH_FOR:
         case TRI_NODE_UNWATCH:
         case TRI_NODE_TERMINATED:
             free(node);

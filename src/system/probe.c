@@ -89,26 +89,67 @@ void tri_probe_unwatch_all(tr_probe *probe)
     tri_leave(&who);
 }
 
-void (tr_watch_for)(tr_from from, tr_ref watcher, tr_ref ref)
+static tr_err watch_or_not(tri_actor_from *who, tri_cell *watcher, tr_ref ref,
+                           bool on)
+{
+    if (!on) {
+        tri_unwatch_ref(who->worker, watcher, ref);
+        return TR_OK;
+    }
+    return tri_watch_ref(who->worker, who->sys, watcher, ref, false);
+}
+
+/* A probe, or a thread that asks: its watches are under the outside's lock. */
+static tr_err for_outsider(tri_actor_from *who, tr_ref watcher, tr_ref ref,
+                           bool on)
+{
+    tr_err err = TR_OK;
+    tri_cell *cell = tri_ref_cell(watcher);
+    if (!who->locked) {
+        tri_lock_take(&who->sys->outside_lock);
+    }
+    // Relaxed: it changes under the lock.
+    if (atomic_load_explicit(&cell->id, memory_order_relaxed) == watcher.id) {
+        err = watch_or_not(who, cell, ref, on);
+    }
+    if (!who->locked) {
+        tri_lock_drop(&who->sys->outside_lock);
+    }
+    return err;
+}
+
+static void on_behalf(tr_from from, tr_ref watcher, tr_ref ref, bool on)
 {
     tri_actor_from who = tri_enter(from);
     tri_cell *cell = tri_ref_cell(watcher);
     tr_system *sys = who.sys;
-    bool here = (watcher.cell >> 48) == sys->tag;
-    // Relaxed: fixed at birth.
-    bool outside = here && (atomic_load_explicit(&cell->flags,
-                                                 memory_order_relaxed) &
-                            TRI_CELL_OUTSIDE);
-    bool myself = who.ctx != NULL && cell == who.ctx->cell;
-    if (myself || outside) {
-        if (tri_watch_ref(who.worker, sys, cell, ref, false) != TR_OK) {
-            tri_logf(sys, TR_LOG_ERROR, NULL, NULL,
-                     "out of memory for a watch");
-        }
-    } else if (here) {
-        tri_watch_request(who.worker, sys, watcher, ref);
+    tr_err err = TR_OK;
+    if ((watcher.cell >> 48) != sys->tag) {
+        // Nobody, or of another system: there is no one to tell.
+    } else if (who.ctx != NULL && tr_ref_eq(who.sender, watcher)) {
+        err = watch_or_not(&who, cell, ref, on);
+    } else if (atomic_load_explicit(&cell->flags, memory_order_relaxed) &
+               TRI_CELL_OUTSIDE) {  // Relaxed: fixed at birth.
+        err = for_outsider(&who, watcher, ref, on);
+    } else {
+        err = tri_watch_request(who.worker, sys, watcher, ref, on);
     }
     tri_leave(&who);
+    if (err != TR_OK) {
+        tri_logf(sys, TR_LOG_ERROR, NULL, NULL,
+                 "out of memory for a %s on behalf of another",
+                 on ? "watch" : "tr_unwatch_for");
+    }
+}
+
+void (tr_watch_for)(tr_from from, tr_ref watcher, tr_ref ref)
+{
+    on_behalf(from, watcher, ref, true);
+}
+
+void (tr_unwatch_for)(tr_from from, tr_ref watcher, tr_ref ref)
+{
+    on_behalf(from, watcher, ref, false);
 }
 
 void (tr_probe_subscribe)(tr_probe *probe, const tr_type *type)

@@ -1,6 +1,6 @@
 /*
  * watch_test.c - death watch: exactly one notice (DW1..DW30, X8..X12, X46,
- * X47). Covers TE7.
+ * X47); on behalf of another: watch_for_test.c. Covers TE7.
  */
 #include "support/fixture.h"
 
@@ -529,37 +529,6 @@ static void test_DW25_SP20_X11_parents_and_their_children(void **state)
     everywhere(parent_is_told);
 }
 
-/* ---- on behalf of another ---- */
-
-static void watch_for(stage *s)
-{
-    tr_ref w = PLAY(s, "w", ());
-    tr_ref a = PLAY(s, "a", ());
-    tr_watch_for(s->sys, w, a);
-    (void)gotten(s, w);
-    tr_watch_for(s->probe, tr_probe_ref(s->deaths), a);
-    tr_stop(s->sys, a);
-    heard(s, "w terminated");
-    assert_int_equal(ended(s, a), TR_STOPPED);
-    tr_watch_for(s->sys, w, a);
-    heard(s, "w terminated");
-    // A watcher that is gone: nothing happens.
-    tr_stop(s->sys, w);
-    (void)joined(s, w);
-    tr_ref b = PLAY(s, "b", ());
-    tr_watch_for(s->sys, w, b);
-    tr_watch_for(s->sys, TR_NOBODY, b);
-    tr_stop(s->sys, b);
-    (void)joined(s, b);
-    quiet(s);
-}
-
-static void test_DW26_watching_for_somebody_else(void **state)
-{
-    (void)state;
-    everywhere(watch_for);
-}
-
 /* ---- probes ---- */
 
 static void probe_is_watched(stage *s)
@@ -776,7 +745,6 @@ int main(void)
             test_X12_DW17_DW18_K25_a_watcher_that_ends_stops_watching),
         cmocka_unit_test(test_X12_DW23_a_restart_ends_own_watches),
         cmocka_unit_test(test_DW25_SP20_X11_parents_and_their_children),
-        cmocka_unit_test(test_DW26_watching_for_somebody_else),
         cmocka_unit_test(test_DW21_X12_probes_watch_and_are_watched),
         cmocka_unit_test(test_DW10_DW11_X47_exactly_one_in_a_storm),
         cmocka_unit_test(test_DW4_DW28_a_hundred_thousand_watchers),
