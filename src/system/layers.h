@@ -14,6 +14,7 @@
 enum {
     TRI_DEAD_RING = 1024,    // newest dead letters kept
     TRI_DEAD_LOGGED = 10,    // logged per second, the rest is counted
+    TRI_STUCK_LOGGED = 3,    // likewise
     TRI_TYPE_NAME = TR_TYPE_NAME_SIZE,
 };
 
@@ -70,6 +71,9 @@ typedef struct tri_layers {
     uint64_t dead_count;
     tr_nanos dead_window;
     uint32_t dead_logged, dead_silent;
+    /* Handlers that last: the monitor's alone. */
+    tr_nanos stuck_window;
+    uint32_t stuck_logged, stuck_silent;
 
     tri_lock events_lock;
     tri_subscription *subscriptions;

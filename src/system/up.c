@@ -83,6 +83,35 @@ static void supervision(tri_worker *worker, tri_cell *child,
     }
 }
 
+/* Not each one: when the machine has too much to do, every handler lasts. */
+static void log_stuck(tr_system *sys, tr_ref ref, const char *name,
+                      tr_nanos now, tr_nanos lasts)
+{
+    tri_layers *layers = tri_layers_of(sys);
+    if (layers->stuck_window == 0 ||
+        now - layers->stuck_window > TR_SECONDS(1)) {
+        layers->stuck_window = now;
+        layers->stuck_logged = 0;
+    }
+    if (layers->stuck_logged == TRI_STUCK_LOGGED) {
+        layers->stuck_silent++;
+        return;
+    }
+    layers->stuck_logged++;
+    if (layers->stuck_silent > 0) {
+        tri_logf(sys, TR_LOG_WARN, NULL, NULL,
+                 "%u handlers more that last were not logged",
+                 layers->stuck_silent);
+        layers->stuck_silent = 0;
+    }
+    char path[TRI_PATH_MAX];
+    tri_logf(sys, TR_LOG_WARN, NULL,
+             tr_ref_path(sys, ref, path, sizeof(path)),
+             "has been handling %s for %lld ms; long work belongs to "
+             "tr_blocking or the blocking dispatcher",
+             name, (long long)(lasts / 1000000));
+}
+
 static void stuck(tri_worker *worker, tr_nanos since, tr_nanos lasts)
 {
     tr_system *sys = worker->sys;
@@ -96,12 +125,7 @@ static void stuck(tri_worker *worker, tr_nanos since, tr_nanos lasts)
     }
     tr_ref ref = tri_cell_ref(sys, cell);
     const char *name = type != NULL ? type->name : "a hook";
-    char path[TRI_PATH_MAX];
-    tri_logf(sys, TR_LOG_WARN, NULL,
-             tr_ref_path(sys, ref, path, sizeof(path)),
-             "has been handling %s for %lld ms; long work belongs to "
-             "tr_blocking or the blocking dispatcher",
-             name, (long long)(lasts / 1000000));
+    log_stuck(sys, ref, name, since + lasts, lasts);
     tri_actor_from who = tri_enter((tr_from){.sys = sys});
     tri_event(who.worker, &tr_stuck_tr_type,
               &(tr_stuck){.actor = ref, .type = name, .since_ns = lasts,

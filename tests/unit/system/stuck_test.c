@@ -117,9 +117,54 @@ static void test_DP8_the_limit_of_a_handler_is_chosen(void **state)
     TR_MUST(tr_system_close(sys, TR_SECONDS(60)));
 }
 
+enum { MANY = 8, A_SECOND = 3 };  // told of in a second
+
+static void count_told(void *user, const tr_log_record *record)
+{
+    _Atomic(uint32_t) *count = user;
+    if (strstr(record->text, "has been handling") != NULL) {
+        // Release: pairs with the test's look.
+        atomic_fetch_add_explicit(count, 1, memory_order_release);
+    }
+}
+
+/* DP8: when every handler lasts, the log tells of a few in a second. */
+static void test_DP8_the_log_is_not_flooded(void **state)
+{
+    (void)state;
+    tr_system *sys;
+    tr_probe *probe;
+    _Atomic(uint32_t) count = 0;
+    TR_MUST(tr_system_open(&sys, .workers = MANY, .log = count_told,
+                           .log_user = &count, .handler_limit = TR_MS(20)));
+    TR_MUST(tr_probe_new(&probe, sys));
+    tr_probe_subscribe(probe, tr_stuck);
+    _Atomic(bool) go_on = false;
+    for (int i = 0; i < MANY; i++) {
+        tr_tell(sys, tr_spawn(sys, blocker, TR_INIT(blocker, .go_on = &go_on)),
+                Block);
+    }
+    tr_nanos first = INT64_MAX, last = 0;
+    for (int i = 0; i < MANY; i++) {  // the events miss none
+        const tr_stuck *told = tr_expect(probe, TR_SECONDS(60), tr_stuck);
+        tr_nanos seen = told->at + told->since_ns;
+        first = seen < first ? seen : first;
+        last = seen > last ? seen : last;
+    }
+    // Release: lets the handlers go on.
+    atomic_store_explicit(&go_on, true, memory_order_release);
+    tr_probe_free(probe);
+    TR_MUST(tr_system_close(sys, TR_SECONDS(60)));
+    tr_nanos seconds = (last - first) / TR_SECONDS(1) + 1;
+    // Acquire: pairs with count_told.
+    uint32_t logged = atomic_load_explicit(&count, memory_order_acquire);
+    assert_in_range(logged, 1, A_SECOND * seconds);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_DP8_the_log_is_not_flooded),
         cmocka_unit_test(test_DP8_the_limit_of_a_handler_is_chosen),
         cmocka_unit_test(test_DP8_blocked_handlers_are_told_and_passed_by),
     };
