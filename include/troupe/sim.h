@@ -128,8 +128,8 @@ TR_API void tr_sim_pause(tr_sim *sim, uint32_t index, tr_nanos span);
 TR_API uint64_t tr_sim_steps(const tr_sim *sim);
 TR_API uint64_t tr_sim_trace_hash(const tr_sim *sim);
 /*
- * Hands each step to fn as a line: number, time in seconds, what, who, which,
- * text. NULL ends it.
+ * Hands each event to fn as a line in columns: step, time in seconds, node,
+ * actor, event, type, detail; "-" stands for nothing. fn NULL ends it.
  */
 TR_API void tr_sim_on_trace(tr_sim *sim, tr_sim_trace_fn fn, void *user);
 /*

@@ -144,18 +144,34 @@ size_t tri_log_format(char *out, size_t size, int level, tr_nanos at,
     return it.length + 1;
 }
 
+/* Keeps errno. A short write is not continued: lines would mix. */
+static void put_out(const char *bytes, size_t length)
+{
+    int saved = errno;
+    ssize_t put;
+
+    do {
+        put = write(STDERR_FILENO, bytes, length);
+    } while (put < 0 && errno == EINTR);
+    errno = saved;
+}
+
+void tri_log_line(const char *text)
+{
+    char buffer[TRI_LOG_LINE_MAX];
+    size_t length = strnlen(text, sizeof(buffer) - 1);
+
+    memcpy(buffer, text, length);
+    buffer[length] = '\n';
+    put_out(buffer, length + 1);
+}
+
 void tri_log_write(int level, tr_nanos at, const char *site, const char *actor,
                    const char *text)
 {
     char buffer[TRI_LOG_LINE_MAX + 1];
-    int saved = errno;
     size_t length =
         tri_log_format(buffer, sizeof(buffer), level, at, site, actor, text);
-    ssize_t put;
 
-    do {
-        put = write(STDERR_FILENO, buffer, length);
-    } while (put < 0 && errno == EINTR);
-    // A short write is not continued: the rest would mix with other lines.
-    errno = saved;
+    put_out(buffer, length);
 }

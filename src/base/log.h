@@ -43,6 +43,9 @@ typedef struct tri_log_sink {
 size_t tri_log_format(char *out, size_t size, int level, tr_nanos at,
                       const char *site, const char *actor, const char *text);
 
+/* Writes a text and a newline to standard error, as they are. Keeps errno. */
+void tri_log_line(const char *text);
+
 /* Writes the line to standard error. Keeps errno. */
 void tri_log_write(int level, tr_nanos at, const char *site, const char *actor,
                    const char *text);

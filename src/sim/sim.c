@@ -6,7 +6,6 @@
  */
 #include "sim/sim.h"
 
-#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,41 +14,14 @@
 #include "base/options.h"
 #include "sim/sim_disk.h"
 #include "sim/sim_mail.h"
+#include "sim/sim_schedule.h"
 #include "sim/sim_stray.h"
+#include "sim/sim_trace.h"
 
 #define DELAY_MAX_DEFAULT TR_SECONDS(1)
 #define PAUSE_MAX_DEFAULT TR_SECONDS(10)
 
 /* ---- the trace ---- */
-
-static const char *kind_name(tri_sim_kind kind)
-{
-    static const char *const names[] = {
-        [TRI_KIND_STEP] = "step",   [TRI_KIND_THREAD] = "thread",
-        [TRI_KIND_TIME] = "time",   [TRI_KIND_FIRE] = "fire",
-        [TRI_KIND_EVENT] = "event", [TRI_KIND_FAULT] = "fault",
-        [TRI_KIND_NODE] = "node",
-    };
-
-    return names[kind];
-}
-
-static void trace_line(tr_sim *sim, tri_sim_kind kind, uint32_t who,
-                       uint64_t what, const char *text)
-{
-    char line[TRI_SIM_LINE_MAX];
-    char name[16] = "-";
-
-    if (who != TRI_SIM_NOBODY) {
-        snprintf(name, sizeof(name), "%" PRIu32, who);
-    }
-    snprintf(line, sizeof(line),
-             "%10" PRIu64 " %6" PRId64 ".%09" PRId64 " %-6s %4s %6" PRIu64
-             " %s",
-             sim->steps, sim->now / TR_SECONDS(1), sim->now % TR_SECONDS(1),
-             kind_name(kind), name, what, text);
-    sim->trace(sim->trace_user, line);
-}
 
 void tri_sim_note(tr_sim *sim, tri_sim_kind kind, uint32_t who, uint64_t what,
                   const char *text)
@@ -59,7 +31,7 @@ void tri_sim_note(tr_sim *sim, tri_sim_kind kind, uint32_t who, uint64_t what,
     sim->hash = tri_hash_mix(sim->hash ^ what);
     sim->hash = tri_hash_mix(sim->hash ^ (uint64_t)sim->now);
     if (TRI_UNLIKELY(sim->trace != NULL)) {
-        trace_line(sim, kind, who, what, text);
+        tri_sim_trace_note(sim, kind, who, what, text);
     }
 }
 
@@ -98,14 +70,20 @@ bool tri_sim_strikes(tr_sim *sim, tri_sim_fault fault, uint32_t node)
     if (sim->chance[fault] <= 0.0 || sim->calm) {
         return false;
     }
-    sim->faults[fault].reached++;
-    if (!tri_rand_chance(tri_sim_rand(sim, TRI_STREAM_FAULT + fault),
-                         sim->chance[fault])) {
+    uint64_t occasion = ++sim->faults[fault].reached;
+    const char *name = tri_sim_fault_name(fault);
+    if (sim->replay != NULL
+            ? !tri_sim_schedule_strikes(sim->replay, sim, fault, name, occasion)
+            : !tri_rand_chance(tri_sim_rand(sim, TRI_STREAM_FAULT + fault),
+                               sim->chance[fault])) {
         return false;
+    }
+    if (sim->record != NULL) {
+        tri_sim_schedule_add(sim->record, sim, fault, name, node, occasion);
     }
     sim->faults[fault].fired++;
     sim->fault_step = sim->steps;
-    tri_sim_note(sim, TRI_KIND_FAULT, node, fault, tri_sim_fault_name(fault));
+    tri_sim_note(sim, TRI_KIND_FAULT, node, fault, name);
     return true;
 }
 

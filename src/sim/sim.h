@@ -112,6 +112,7 @@ typedef struct tri_sim_event tri_sim_event;
 typedef struct tri_sim_disk tri_sim_disk;
 typedef struct tri_sim_site tri_sim_site;
 typedef struct tri_sim_stray tri_sim_stray;
+typedef struct tri_sim_schedule tri_sim_schedule;
 
 /* Something that happens at a time. Embedded; all zero before its first use. */
 struct tri_sim_event {
@@ -197,6 +198,11 @@ struct tr_sim {
     uint64_t hash;
     tr_sim_trace_fn trace;
     void *trace_user;
+    bool trace_waits;  // a step that nothing has been told of: sim_trace.c
+    uint64_t trace_step;
+    tr_nanos trace_at;
+    uint32_t trace_node;
+    char trace_actor[TRI_SIM_LINE_MAX];
 
     /* Who runs now. Neither: the stack that runs the world. */
     tri_thread *running;
@@ -230,6 +236,8 @@ struct tr_sim {
     double chance[TRI_FAULT_COUNT];
     tri_sim_counter faults[TRI_FAULT_COUNT];
     uint64_t fault_step;  // of the last one that struck
+    tri_sim_schedule *record;  // of all that strike, or NULL
+    tri_sim_schedule *replay;  // only what it keeps strikes; or NULL
     tr_nanos delay_max, pause_max;
     tri_map sites;  // of tr_buggify
     tri_sim_site *site_first, *site_last;

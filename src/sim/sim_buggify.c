@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sim/sim.h"
+#include "sim/sim_schedule.h"
 
 struct tri_sim_site {
     tri_sim_site *next;
@@ -74,9 +74,18 @@ bool tri_sim_buggify(tr_sim *sim, double p, const char *name)
         return false;
     }
     site->count.reached++;
-    if (sim->calm || sim->no_buggify ||
-        !tri_rand_chance(tri_sim_rand(sim, TRI_STREAM_BUGGIFY), p)) {
+    if (sim->calm || sim->no_buggify) {
         return false;
+    }
+    if (sim->replay != NULL
+            ? !tri_sim_schedule_strikes(sim->replay, sim, TRI_FAULT_COUNT,
+                                        name, site->count.reached)
+            : !tri_rand_chance(tri_sim_rand(sim, TRI_STREAM_BUGGIFY), p)) {
+        return false;
+    }
+    if (sim->record != NULL) {
+        tri_sim_schedule_add(sim->record, sim, TRI_FAULT_COUNT, name,
+                             TRI_SIM_NOBODY, site->count.reached);
     }
     site->count.fired++;
     sim->fault_step = sim->steps;

@@ -13,10 +13,12 @@
 #include "sim/sim_mail.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "core/lifecycle.h"
 #include "core/runtime.h"
+#include "sim/sim_trace.h"
 #include "system/layers.h"
 
 enum { LANES = 3 };  // writing, reading and interleaving turns
@@ -146,6 +148,30 @@ static void handled(tri_sim_mail *mail, tr_ctx *ctx, uint32_t flags)
     free(it);
 }
 
+/* A line of the event log about a message. */
+static void trace_mail(tri_sim_mail *mail, tr_ref to, const tr_msg *msg,
+                       const char *event, const char *why)
+{
+    char path[TRI_PATH_MAX], from[TRI_PATH_MAX], detail[TRI_PATH_MAX + 128];
+
+    if (TRI_LIKELY(mail->sim->trace == NULL)) {
+        return;
+    }
+    tr_ref_path(mail->sys, to, path, sizeof(path));
+    from[0] = '\0';
+    if (msg->sender.id != 0) {
+        tr_ref_path(mail->sys, msg->sender, from, sizeof(from));
+    }
+    snprintf(detail, sizeof(detail), "%s%s%s%s", why,
+             why[0] != '\0' && from[0] != '\0' ? ", " : "",
+             from[0] != '\0' ? "from " : "", from);
+    tri_sim_trace(mail->sim, &(tri_sim_line){.node = mail->node,
+                                             .actor = path,
+                                             .event = event,
+                                             .type = msg->node.type->name,
+                                             .detail = detail});
+}
+
 /* Every handler of the system is entered here. */
 static tr_err enter(tr_ctx *ctx, void *self, const void *m)
 {
@@ -157,6 +183,8 @@ static tr_err enter(tr_ctx *ctx, void *self, const void *m)
     tr_handler_fn fn = slot != NULL ? to->fn[slot - behaviour->slots]
                                     : to->any_was->fn;
 
+    trace_mail(mail, ref_of(mail, ctx->cell, id_of(ctx->cell)), ctx->msg,
+               "handle", "");
     handled(mail, ctx, slot != NULL ? slot->flags : 0);
     return fn(ctx, self, m);
 }
@@ -167,6 +195,7 @@ static void on_dead_letter(tri_worker *worker, tr_ref to, tr_msg *msg,
     tri_sim_mail *mail = mail_of(worker->sys);
     letter *it = strike_off(mail, msg);
 
+    trace_mail(mail, to, msg, "dead", tr_dead_reason_text(reason));
     mail->count.dead += it != NULL;
     free(it);
     mail->up->dead_letter(worker, to, msg, reason);
@@ -363,6 +392,20 @@ static callback *called_now(tri_sim_mail *mail, tri_cell *cell)
     return NULL;
 }
 
+static void trace_call(tri_sim_mail *mail, tr_ctx *ctx, tr_err err)
+{
+    char path[TRI_PATH_MAX];
+
+    if (TRI_LIKELY(mail->sim->trace == NULL)) {
+        return;
+    }
+    tr_ref_path(mail->sys, ref_of(mail, ctx->cell, id_of(ctx->cell)), path,
+                sizeof(path));
+    tri_sim_trace(mail->sim,
+                  &(tri_sim_line){.node = mail->node, .actor = path,
+                                  .event = "reply", .detail = tr_errname(err)});
+}
+
 static tr_err call_back(tr_ctx *ctx, void *self, const void *reply,
                         tr_err err)
 {
@@ -378,6 +421,7 @@ static tr_err call_back(tr_ctx *ctx, void *self, const void *reply,
     tri_map_remove(&mail->callbacks, two(it->id, it->correlation));
     free(it);
     mail->count.callbacks++;
+    trace_call(mail, ctx, err);
     return then(ctx, self, reply, err);
 }
 

@@ -4,11 +4,13 @@
  *     program                     one run with the seed of the options
  *     program --seed N            one run
  *     program --seeds N           N runs from that seed on; figures at the end
- *     program --trace             every step as a line
+ *     program --trace             the event log: one line for each event
  *     program --shrink            a failing run again, with fewer faults
  *     program --only a,b          fault classes that may strike; or none;
  *                                 `buggify` is one of them
  *     program --fault-steps N     faults end at that step
+ *     program --faults 3,17       of the faults of that run only these, by
+ *                                 number; what --shrink prints
  *     program --check-every N     steps between two looks at the invariants
  *     program --no-strays         a call around the world fails the run
  *
@@ -24,8 +26,9 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "sim/sim_run.h"
+#include "sim/sim_shrink.h"
 #include "sim/sim_stray.h"
+#include "sim/sim_trace.h"
 
 #define PROGRESS_EVERY TR_SECONDS(5)  // of real time
 #define LINE_MAX       1024
@@ -51,6 +54,7 @@ typedef struct figures {
 typedef struct command {
     tri_sim_plan plan;
     uint64_t seeds;  // 0: one run, without figures
+    const char *faults;  // the numbers of those that strike, or NULL: all
     bool trace, shrink, wrong;
 } command;
 
@@ -134,6 +138,9 @@ static command parse(int argc, char **argv, const tr_sim_options *options)
             ok = parse_number(value, &every) && every > 0 &&
                  every <= UINT32_MAX;
             it.plan.check_every = (uint32_t)every;
+        } else if (strcmp(argv[i], "--faults") == 0) {
+            it.faults = value;
+            ok = value != NULL;
         } else if (strcmp(argv[i], "--only") == 0) {
             ok = parse_only(value, &it.plan);
         } else {
@@ -159,7 +166,7 @@ static int usage(const char *program)
     snprintf(line, sizeof(line),
              "usage: %s [--seed N] [--seeds N] [--trace] [--shrink] "
              "[--only CLASS,...] [--fault-steps N] [--check-every N] "
-             "[--no-strays]",
+             "[--faults N,...] [--no-strays]",
              program);
     say(TRI_LOG_ERROR, line);
     tri_text_init(&text, line, sizeof(line));
@@ -308,110 +315,91 @@ static void figures_fini(figures *it)
 
 /* ---- shrinking ---- */
 
-static bool still_fails(const tr_sim_options *options, const tri_sim_plan *plan,
-                        tri_sim_result *result)
+static void tell_strike(uint32_t number, const tri_sim_strike *it)
 {
-    return tri_sim_run_plan(options, plan, result, NULL, NULL) == TR_EFAILED;
+    char line[LINE_MAX];
+    char node[32] = "";
+
+    if (it->node != TRI_SIM_NOBODY) {
+        snprintf(node, sizeof(node), "node %" PRIu32 ", ", it->node);
+    }
+    snprintf(line, sizeof(line),
+             "fault %" PRIu32 ": %" PRId64 ".%06" PRId64 " s, %s%s", number,
+             it->at / TR_SECONDS(1), it->at % TR_SECONDS(1) / 1000, node,
+             it->name);
+    say(TRI_LOG_ERROR, line);
 }
 
-static void drop_classes(const tr_sim_options *options, tri_sim_plan *plan,
-                         tri_sim_result *best)
-{
-    for (uint32_t i = 0; i < TRI_FAULT_COUNT; i++) {
-        tri_sim_result result;
-        // A class that never fired changes nothing: off, without a run.
-        if (plan->without[i] || best->faults[i].fired == 0) {
-            plan->without[i] = true;
-            continue;
-        }
-        plan->without[i] = true;
-        if (still_fails(options, plan, &result)) {
-            *best = result;
-        } else {
-            plan->without[i] = false;
-        }
-    }
-    if (!plan->without_buggify) {
-        tri_sim_result result;
-        plan->without_buggify = true;
-        if (still_fails(options, plan, &result)) {
-            *best = result;
-        } else {
-            plan->without_buggify = false;
-        }
-    }
-}
-
-/* Halves the distance while the run still fails: a short way, not the best. */
-static void drop_steps(const tr_sim_options *options, tri_sim_plan *plan,
-                       tri_sim_result *best)
-{
-    uint64_t low = 0, high = best->fault_step + 1;
-
-    while (low + 1 < high) {
-        tri_sim_result result;
-        uint64_t middle = low + (high - low) / 2;
-        plan->fault_steps = middle;
-        if (still_fails(options, plan, &result)) {
-            *best = result;
-            high = middle;
-        } else {
-            low = middle;
-        }
-    }
-    plan->fault_steps = high;
-}
-
-static void tell_shrunk(const tri_sim_plan *plan)
+static void tell_shrunk(const tri_sim_shrunk *it)
 {
     char line[LINE_MAX];
     tri_text text;
 
+    snprintf(line, sizeof(line),
+             "shrunk from %" PRIu32 " faults to %" PRIu32 " in %" PRIu32
+             " runs%s",
+             it->before, it->faults, it->runs,
+             it->runs >= TRI_SIM_SHRINK_RUNS ? ", the limit" : "");
+    say(TRI_LOG_ERROR, line);
+    for (uint32_t i = 0; i < it->schedule.count; i++) {
+        if (it->schedule.all[i].kept) {
+            tell_strike(i + 1, &it->schedule.all[i]);
+        }
+    }
     tri_text_init(&text, line, sizeof(line));
     tri_text_add(&text, "shrunk: ");
-    tri_sim_plan_text(plan, &text);
+    tri_sim_plan_text(&it->plan, &text);
     say(TRI_LOG_ERROR, line);
 }
 
 static void shrink(const tr_sim_options *options, const tri_sim_plan *failed,
                    const tri_sim_result *result)
 {
-    tri_sim_plan plan = *failed;
-    tri_sim_result best = *result;
+    tri_sim_shrunk it;
+    tri_sim_result again;
+    tr_err err = tri_sim_shrink(&it, options, failed, result);
 
-    plan.silent = true;
-    plan.trace = NULL;
-    drop_classes(options, &plan, &best);
-    if (best.fault_step > 0) {
-        drop_steps(options, &plan, &best);
+    if (err != TR_OK) {
+        say(TRI_LOG_ERROR, tr_strerror(err));
+    } else {
+        tell_shrunk(&it);
+        // Once more, to be seen.
+        (void)!tri_sim_run_plan(options, &it.plan, &again, NULL, NULL);
     }
-    tell_shrunk(&plan);
-    // Once more, to be seen.
-    plan.silent = false;
-    (void)still_fails(options, &plan, &best);
+    tri_sim_shrunk_fini(&it);
 }
 
 /* ---- runs ---- */
 
-static void trace_to_log(void *user, const char *line)
+static void trace_to_stderr(void *user, const char *line)
 {
     (void)user;
-    say(TRI_LOG_DEBUG, line);
+    tri_log_line(line);
 }
 
 static void run_one(const tr_sim_options *options, const command *it,
-                    const tri_sim_plan *plan, figures *sum)
+                    tri_sim_plan *plan, figures *sum)
 {
-    tri_sim_result result;
-    tr_err err = tri_sim_run_plan(options, plan, &result, add_sites, sum);
+    tri_sim_result result = {0};
+    tri_sim_schedule schedule = {0};
+    tr_err err = TR_OK;
+
+    if (it->faults != NULL) {
+        err = tri_sim_keep_faults(&schedule, options, plan, it->faults);
+    }
+    if (err == TR_OK) {
+        err = tri_sim_run_plan(options, plan, &result, add_sites, sum);
+    }
+    result.err = err;
 
     add_result(sum, &result);
     if (err != TR_OK && err != TR_EFAILED) {
         say(TRI_LOG_ERROR, tr_strerror(err));
     }
-    if (err == TR_EFAILED && it->shrink) {
+    if (err == TR_EFAILED && it->shrink && it->faults == NULL) {
         shrink(options, plan, &result);
     }
+    tri_sim_schedule_fini(&schedule);
 }
 
 int tr_sim_main(int argc, char **argv, const tr_sim_options *options)
@@ -424,7 +412,8 @@ int tr_sim_main(int argc, char **argv, const tr_sim_options *options)
         return usage(argv[0]);
     }
     if (it.trace) {
-        it.plan.trace = trace_to_log;
+        it.plan.trace = trace_to_stderr;
+        tri_log_line(tri_sim_trace_head());
     }
     sum.told = sum.started;
     it.plan.strays = &sum.strays;

@@ -24,13 +24,16 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/log.h"
 #include "base/options.h"
 #include "core/probe.h"
 #include "sim/sim_check.h"
 #include "sim/sim_disk.h"
+#include "sim/sim_schedule.h"
 #include "sim/sim_stray.h"
+#include "sim/sim_trace.h"
 #include "troupe/observe.h"
 #include "troupe/system.h"
 
@@ -95,14 +98,25 @@ static void fail(run *it, const char *what, tr_err err)
 
 /* ---- nodes ---- */
 
+static const char *level_name(uint32_t level)
+{
+    static const char *const names[] = {"DEBUG", "INFO", "WARN", "ERROR"};
+
+    return level < TRI_COUNT_OF(names) ? names[level] : "-";
+}
+
 /* The log of a node is part of the trace: where none is wanted, it is lost. */
 static void log_of_node(void *user, const tr_log_record *record)
 {
     const run_node *rn = user;
 
-    if (rn->owner->plan->trace != NULL && !rn->owner->over) {
-        tri_log_write(record->level, TRI_SIM_EPOCH + rn->owner->sim->now,
-                      record->site, record->path, record->text);
+    if (!rn->owner->over) {
+        tri_sim_trace(rn->owner->sim,
+                      &(tri_sim_line){.node = rn->node->index,
+                                      .actor = record->path,
+                                      .event = "log",
+                                      .type = level_name(record->level),
+                                      .detail = record->text});
     }
 }
 
@@ -620,6 +634,8 @@ static tr_err prepare(run *it, const tri_sim_plan *plan)
         }
     }
     sim->no_buggify = plan->without_buggify;
+    sim->record = plan->record;
+    sim->replay = plan->replay;
     sim->step_cost = it->options.step_cost > 0 ? it->options.step_cost : 0;
     sim->run = it;
     sim->after_step = after_step;
@@ -635,6 +651,22 @@ static tr_err prepare(run *it, const tri_sim_plan *plan)
     it->end = sim->now + it->options.limit;
     tr_sim_on_trace(sim, plan->trace, plan->trace_user);
     return TR_OK;
+}
+
+/* The numbers of the faults that are kept, from 1. */
+static void add_kept(const tri_sim_schedule *schedule, tri_text *text)
+{
+    const char *between = " --faults ";
+
+    for (uint32_t i = 0; i < schedule->count; i++) {
+        if (schedule->all[i].kept) {
+            tri_text_add(text, "%s%" PRIu32, between, i + 1);
+            between = ",";
+        }
+    }
+    if (between[0] == ' ') {
+        tri_text_add(text, " --faults none");
+    }
 }
 
 void tri_sim_plan_text(const tri_sim_plan *plan, tri_text *text)
@@ -664,6 +696,9 @@ void tri_sim_plan_text(const tri_sim_plan *plan, tri_text *text)
     if (plan->fault_steps > 0) {
         tri_text_add(text, " --fault-steps %" PRIu64, plan->fault_steps);
     }
+    if (plan->replay != NULL) {
+        add_kept(plan->replay, text);
+    }
     if (plan->strays_fail) {
         tri_text_add(text, " --no-strays");
     }
@@ -689,10 +724,23 @@ static void print_failure(const run *it, const tri_sim_result *result)
     tri_log_write(TRI_LOG_ERROR, at, NULL, "sim", line);
 }
 
+/* What failures of one kind have in common: numbers differ between runs. */
+static void keep_failure(const tr_sim *sim, tri_sim_result *result)
+{
+    size_t length = strcspn(sim->fail_text, "0123456789");
+
+    snprintf(result->failure, sizeof(result->failure), "%s %.*s",
+             sim->fail_site != NULL ? sim->fail_site : "", (int)length,
+             sim->fail_text);
+}
+
 static void keep_result(const run *it, tri_sim_result *result)
 {
     const tr_sim *sim = it->sim;
 
+    if (sim->failed) {
+        keep_failure(sim, result);
+    }
     result->err = sim->failed ? TR_EFAILED : TR_OK;
     result->steps = sim->steps;
     result->hash = sim->hash;

@@ -18,6 +18,8 @@ typedef struct tri_sim_plan {
     void *trace_user;
     tri_sim_strays *strays;  // where they are kept; NULL: in the world
     bool strays_fail;        // whatever the options say
+    tri_sim_schedule *record;  // what strikes is added to it; or NULL
+    tri_sim_schedule *replay;  // only what it keeps strikes; or NULL
     bool silent;          // a failure is not printed
     const char *program;  // for the line that tells how to replay, or NULL
 } tri_sim_plan;
@@ -28,6 +30,7 @@ typedef struct tri_sim_result {
     uint64_t steps, hash;
     tr_nanos time;
     uint64_t fault_step;  // when the last fault struck
+    char failure[TRI_SIM_LINE_MAX];  // place and words up to a number
     tri_sim_counter faults[TRI_FAULT_COUNT];
 } tri_sim_result;
 

@@ -18,6 +18,7 @@
 
 #include "sim/sim.h"
 #include "sim/sim_disk.h"
+#include "sim/sim_trace.h"
 
 #define MILLION INT64_C(1000000)
 
@@ -302,9 +303,9 @@ static void fire_due(tr_sim *sim)
             it->fired_at = it->node->paused ? it->fired_at : sim->now;
             continue;
         }
+        sim->stepped = it;
         tri_sim_note(sim, TRI_KIND_FIRE, it->id, 0, "");
         sim->stepping = true;
-        sim->stepped = it;
         it->touched = true;
         it->driven->fire(it->driven->system, tri_sim_local(it->node));
         sim->stepping = false;
@@ -356,12 +357,13 @@ static void step_system(tr_sim *sim, uint32_t pick)
         pick -= it->runnable;
         it++;
     }
+    sim->stepped = it;
     tri_sim_note(sim, TRI_KIND_STEP, it->id, pick, "");
     sim->stepping = true;
-    sim->stepped = it;
     it->touched = true;
     it->driven->step(it->driven->system, pick);
     sim->stepping = false;
+    tri_sim_trace_end(sim);
 }
 
 static void step_thread(tr_sim *sim, uint32_t pick)

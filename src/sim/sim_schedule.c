@@ -1,0 +1,115 @@
+/*
+ * sim_schedule.c - which faults struck in a run, and a run with some of them.
+ *
+ * Invariant: a replay that keeps all faults is the run that was recorded. Each
+ * class draws from a stream of its own (sim.h), and each strike has the state
+ * of its stream, so leaving one out changes no number of another.
+ */
+#include "sim/sim_schedule.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static uint64_t key_of(uint32_t fault, const char *name, uint64_t occasion)
+{
+    uint64_t what = fault == TRI_FAULT_COUNT
+                        ? tri_hash_bytes(name, strlen(name))
+                        : fault;
+
+    return tri_hash_mix(tri_hash_mix(what) ^ occasion);
+}
+
+static bool has_room(tri_sim_schedule *it)
+{
+    uint32_t room = it->room > 0 ? it->room * 2 : 256;
+    tri_sim_strike *all;
+
+    if (it->count < it->room) {
+        return true;
+    }
+    all = it->room < TRI_SIM_STRIKES_MAX
+              ? realloc(it->all, room * sizeof(*all))
+              : NULL;
+    if (all == NULL) {
+        it->is_cut = true;
+        return false;
+    }
+    it->all = all;
+    it->room = room;
+    return true;
+}
+
+void tri_sim_schedule_add(tri_sim_schedule *it, const tr_sim *sim,
+                          uint32_t fault, const char *name, uint32_t node,
+                          uint64_t occasion)
+{
+    if (!has_room(it)) {
+        return;
+    }
+    tri_sim_strike *strike = &it->all[it->count++];
+    *strike = (tri_sim_strike){.key = key_of(fault, name, occasion),
+                               .at = sim->now, .fault = fault, .node = node,
+                               .kept = true};
+    if (fault < TRI_FAULT_COUNT) {
+        strike->rand = sim->rand[TRI_STREAM_FAULT + fault];
+    }
+    snprintf(strike->name, sizeof(strike->name), "%s", name);
+}
+
+static void index_drop(tri_sim_schedule *it)
+{
+    if (it->indexed) {
+        tri_map_fini(&it->index);
+        it->indexed = false;
+    }
+}
+
+tr_err tri_sim_schedule_begin(tri_sim_schedule *it)
+{
+    index_drop(it);
+    tri_map_init(&it->index, NULL, NULL);
+    it->indexed = true;
+    for (uint32_t i = 0; i < it->count; i++) {
+        it->all[i].struck = false;
+        if (it->all[i].kept) {
+            TR_TRY(tri_map_put(&it->index, it->all[i].key, &it->all[i]));
+        }
+    }
+    return TR_OK;
+}
+
+bool tri_sim_schedule_strikes(tri_sim_schedule *it, tr_sim *sim,
+                              uint32_t fault, const char *name,
+                              uint64_t occasion)
+{
+    TRI_CHECK(it->indexed);
+    tri_sim_strike *strike =
+        tri_map_get(&it->index, key_of(fault, name, occasion));
+
+    if (strike == NULL) {
+        return false;
+    }
+    strike->struck = true;
+    if (fault < TRI_FAULT_COUNT) {
+        sim->rand[TRI_STREAM_FAULT + fault] = strike->rand;
+    }
+    return true;
+}
+
+uint32_t tri_sim_schedule_kept(const tri_sim_schedule *it)
+{
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < it->count; i++) {
+        count += it->all[i].kept;
+    }
+    return count;
+}
+
+void tri_sim_schedule_fini(tri_sim_schedule *it)
+{
+    index_drop(it);
+    free(it->all);
+    *it = (tri_sim_schedule){0};
+}

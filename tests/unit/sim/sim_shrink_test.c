@@ -1,0 +1,215 @@
+/*
+ * sim_shrink_test.c - a failure is reduced to the faults that it needs.
+ *
+ * The bug that is planted needs two kills of node 0 and one slow answer, in
+ * any order; much else goes wrong beside.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <string.h>
+
+#include <troupe/troupe.h>
+
+#include "sim/sim_shrink.h"
+
+enum { NODES = 3, ROUNDS = 60, NEEDED = 3 };
+
+TR_MESSAGE(Pong, (uint64_t, n));
+TR_REQUEST(Ping, Pong, (uint64_t, n));
+
+typedef struct program {
+    uint32_t boots[NODES];
+    uint32_t slow;
+} program;
+
+static program *the_program;  // there is one run at a time
+
+static tr_err on_ping(tr_ctx *ctx, void *self, const Ping *m)
+{
+    (void)self;
+    if (TR_BUGGIFY(ctx, 0.05)) {
+        the_program->slow++;
+        TR_TRY(tr_sleep(ctx, TR_MS(20)));
+    }
+    if (TR_BUGGIFY(ctx, 0.1)) {  // of no account
+        TR_TRY(tr_sleep(ctx, TR_MS(1)));
+    }
+    return tr_reply(ctx, m, .n = m->n);
+}
+
+TR_ACTOR(ponger, void, TR_ON(Ping, on_ping));
+
+static void begin(tr_sim *sim, void *user)
+{
+    (void)sim;
+    memset(user, 0, sizeof(program));
+}
+
+static tr_err node(tr_system *sys, uint32_t index, void *user)
+{
+    program *it = user;
+
+    it->boots[index]++;
+    return tr_ref_err(tr_spawn(sys, ponger, .name = "ponger"));
+}
+
+static tr_err workload(tr_sim *sim, void *user)
+{
+    (void)user;
+    for (uint64_t i = 0; i < ROUNDS; i++) {
+        tr_system *sys = tr_sim_node(sim, (uint32_t)tr_sim_random(sim, NODES));
+        Pong pong;
+        if (sys == NULL || tr_ask(sys, tr_lookup(sys, "ponger"), &pong,
+                                  TR_SECONDS(1), Ping, .n = i) != TR_OK) {
+            tr_sim_advance(sim, TR_SECONDS(1));
+        }
+        tr_sim_advance(sim, TR_MS(200));
+    }
+    return TR_OK;
+}
+
+static tr_err invariant(tr_sim *sim, void *user)
+{
+    const program *it = user;
+
+    return it->boots[0] >= 3 && it->slow >= 1
+               ? tr_sim_fail(sim, "the planted bug, %u boots", it->boots[0])
+               : TR_OK;
+}
+
+static const tr_sim_options *options(program *it)
+{
+    static const tr_faults faults = {
+        .size = sizeof(faults), .node_kill = 0.01, .node_pause = 0.01,
+        .clock_skew = 0.01, .early_wake = 0.05,
+        .pause_max = TR_SECONDS(2)};
+    static tr_sim_options own;
+
+    own = (tr_sim_options){.size = sizeof(own), .nodes = NODES, .node = node,
+                           .workload = workload, .invariant = invariant,
+                           .begin = begin, .user = it, .faults = &faults};
+    the_program = it;
+    return &own;
+}
+
+/* A seed that fails, and how. */
+static tri_sim_plan failing(const tr_sim_options *own, tri_sim_result *result)
+{
+    tri_sim_plan plan = {.seed = 1, .silent = true, .program = "prog"};
+
+    while (tri_sim_run_plan(own, &plan, result, NULL, NULL) == TR_OK) {
+        assert_true(++plan.seed < 100);
+    }
+    return plan;
+}
+
+static void test_TE4_a_failure_shrinks_to_what_it_needs(void **state)
+{
+    program it;
+    const tr_sim_options *own = options(&it);
+    uint32_t kills = 0, sites = 0;
+    tri_sim_result result;
+    tri_sim_plan plan = failing(own, &result);
+    tri_sim_shrunk shrunk;
+    (void)state;
+
+    assert_int_equal(tri_sim_shrink(&shrunk, own, &plan, &result), TR_OK);
+    assert_true(shrunk.before > 20);
+    assert_int_equal(shrunk.faults, NEEDED);
+    for (uint32_t i = 0; i < shrunk.schedule.count; i++) {
+        const tri_sim_strike *strike = &shrunk.schedule.all[i];
+        kills += strike->kept && strike->fault == TRI_FAULT_node_kill;
+        sites += strike->kept && strike->fault == TRI_FAULT_COUNT;
+    }
+    assert_int_equal(kills, 2);
+    assert_int_equal(sites, 1);
+    assert_true(shrunk.runs <= TRI_SIM_SHRINK_RUNS);
+    tri_sim_shrunk_fini(&shrunk);
+}
+
+static void test_TE4_what_is_shrunk_is_one_command(void **state)
+{
+    program it;
+    const tr_sim_options *own = options(&it);
+    char line[512];
+    tri_text text;
+    tri_sim_result result, again;
+    tri_sim_plan plan = failing(own, &result);
+    tri_sim_shrunk shrunk;
+    (void)state;
+
+    assert_int_equal(tri_sim_shrink(&shrunk, own, &plan, &result), TR_OK);
+    tri_text_init(&text, line, sizeof(line));
+    tri_sim_plan_text(&shrunk.plan, &text);
+    char *faults = strstr(line, " --faults ");
+    assert_non_null(strstr(line, " --only "));
+    assert_non_null(faults);
+    // What the command line does with them: the same run, to the last step.
+    tri_sim_schedule named = {0};
+    tri_sim_plan from_text = shrunk.plan;
+    from_text.replay = NULL;
+    assert_int_equal(tri_sim_keep_faults(&named, own, &from_text,
+                                         faults + strlen(" --faults ")),
+                     TR_OK);
+    assert_int_equal(tri_sim_run_plan(own, &from_text, &again, NULL, NULL),
+                     TR_EFAILED);
+    assert_int_equal(again.hash, shrunk.result.hash);
+    assert_string_equal(again.failure, result.failure);
+    tri_sim_schedule_fini(&named);
+    tri_sim_shrunk_fini(&shrunk);
+}
+
+static void test_TE4_a_replay_of_all_faults_is_the_run(void **state)
+{
+    program it;
+    const tr_sim_options *own = options(&it);
+    tri_sim_schedule schedule = {0};
+    tri_sim_result result, again;
+    tri_sim_plan plan = failing(own, &result);
+    (void)state;
+
+    plan.record = &schedule;
+    assert_int_equal(tri_sim_run_plan(own, &plan, &again, NULL, NULL),
+                     TR_EFAILED);
+    assert_true(schedule.count > 20);
+    assert_int_equal(tri_sim_schedule_begin(&schedule), TR_OK);
+    plan.record = NULL;
+    plan.replay = &schedule;
+    assert_int_equal(tri_sim_run_plan(own, &plan, &again, NULL, NULL),
+                     TR_EFAILED);
+    assert_int_equal(again.hash, result.hash);
+    tri_sim_schedule_fini(&schedule);
+}
+
+static void test_TE4_faults_that_there_are_not_are_refused(void **state)
+{
+    program it;
+    const tr_sim_options *own = options(&it);
+    static const char *const wrong[] = {"0", "x", "1,,2", "999999", "1x"};
+    tri_sim_plan plan = {.seed = 1, .silent = true};
+    (void)state;
+
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        tri_sim_schedule schedule = {0};
+        assert_int_equal(
+            tri_sim_keep_faults(&schedule, own, &plan, wrong[i]), TR_EINVAL);
+        tri_sim_schedule_fini(&schedule);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_TE4_a_failure_shrinks_to_what_it_needs),
+        cmocka_unit_test(test_TE4_what_is_shrunk_is_one_command),
+        cmocka_unit_test(test_TE4_a_replay_of_all_faults_is_the_run),
+        cmocka_unit_test(test_TE4_faults_that_there_are_not_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
