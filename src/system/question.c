@@ -5,6 +5,9 @@
  * sides, until one of them moves `state` away from SHARED. If the answer comes
  * first (DONE) the turn owns it again, if the turn is cut short first (LEFT)
  * the answer frees it.
+ *
+ * A store in memory answers while it is asked (ASKING): then the turn goes on
+ * without parking, and nobody has to wake it.
  */
 #include "system/question.h"
 
@@ -12,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SHARED, LEFT, DONE };  // tri_question.state
+enum { ASKING, SHARED, LEFT, DONE };  // tri_question.state
 
 typedef struct question_wait {
     tri_wait wait;  // first: the cancel function gets it
@@ -48,6 +51,13 @@ static bool leave_question(tri_wait *wait)
 static void answered(tri_store_op *op)
 {
     tri_question *q = op->user;
+    uint32_t asking = ASKING;
+    // Release: the turn sees the answer. Acquire: it has let go.
+    if (atomic_compare_exchange_strong_explicit(&q->state, &asking, DONE,
+                                                memory_order_acq_rel,
+                                                memory_order_acquire)) {
+        return;
+    }
     tri_actor_from who = tri_enter((tr_from){.sys = q->sys});
     uint32_t shared = SHARED;
     // Acquire and release: as leave_question.
@@ -97,7 +107,16 @@ tr_err tri_question_ops(tri_question *q, uint32_t count)
     return TR_OK;
 }
 
-/* q may be gone when this returns. */
+/* The turn has asked. True: the answer is there, and wakes nobody. */
+static bool is_answered(tri_question *q)
+{
+    uint32_t asking = ASKING;
+    // Release: whoever answers from now on wakes us. Acquire: the answer.
+    return !atomic_compare_exchange_strong_explicit(
+        &q->state, &asking, SHARED, memory_order_acq_rel,
+        memory_order_acquire);
+}
+
 static void submit(tr_storage *storage, tri_question *q)
 {
     if (q->op_count == 0) {
@@ -116,17 +135,20 @@ tr_err tri_question_key(tr_ctx *ctx, char *out)
 {
     tr_system *sys = ctx->sys;
     const char *space = sys->options.ns != NULL ? sys->options.ns : "local";
-    const char *key = tr_key(ctx);
+    if (tri_cell_is_virtual(ctx->cell)) {
+        // The name of a virtual actor is the key of its state.
+        size_t size = strlen(ctx->cell->name);
+        TRI_CHECK(size <= TRI_STORE_KEY_MAX);
+        memcpy(out, ctx->cell->name, size + 1);
+        return TR_OK;
+    }
     const char *kind = tri_first_behaviour(ctx->cell)->def->name;
     char path[TRI_PATH_MAX];
-    if (key == NULL) {
-        tri_path_write(sys, ctx->cell, path, sizeof(path));
-        key = path;
-    }
-    tr_err err = tri_store_key(out, space, kind, key);
+    tri_path_write(sys, ctx->cell, path, sizeof(path));
+    tr_err err = tri_store_key(out, space, kind, path);
     if (err != TR_OK) {
         tri_error_set(ctx, "%s::%s/%s is no key of a store: %s", space, kind,
-                      key, err == TR_ELIMIT ? "too long" : "not allowed");
+                      path, err == TR_ELIMIT ? "too long" : "not allowed");
     }
     return err;
 }
@@ -135,8 +157,12 @@ tr_err tri_question_new(tr_ctx *ctx, tr_store_call call, uint32_t pieces,
                         tri_question **out)
 {
     tri_mem *mem = &ctx->sys->mem;
-    tri_question *q = tri_mem_calloc(mem, sizeof(*q));
+    tri_question *q = tri_mem_should_fail(mem) ? NULL : malloc(sizeof(*q));
     *out = NULL;
+    if (q != NULL) {
+        memset(q, 0, offsetof(tri_question, key));
+        q->key[0] = '\0';
+    }
     if (q == NULL ||
         (pieces > 0 && (q->owned = tri_mem_calloc(
                             mem, pieces * sizeof(*q->owned))) == NULL)) {
@@ -182,7 +208,14 @@ tr_err tri_question_ask(tr_ctx *ctx, tri_question *q, const char *site)
     }
     // Relaxed: only this turn and the answer count it.
     atomic_fetch_add_explicit(&ext->stores, 1, memory_order_relaxed);
+    // Relaxed: nobody else knows it yet. A simulation parks now and then
+    // although the answer comes at once.
+    bool parks = TRI_BUGGIFY(ctx->sys->world, 0.5);
+    atomic_store_explicit(&q->state, parks ? SHARED : ASKING,
+                          memory_order_relaxed);
     submit(q->storage != NULL ? q->storage : ctx->cell->props->storage, q);
+    wait.wait.done = !parks && is_answered(q);
+    bool at_once = wait.wait.done;
     err = tri_park(ctx, &wait.wait);
     if (err == TR_ELIMIT && leave_question(&wait.wait)) {
         tri_wait_finish(ctx, &wait.wait);
@@ -197,6 +230,8 @@ tr_err tri_question_ask(tr_ctx *ctx, tri_question *q, const char *site)
     atomic_fetch_sub_explicit(&ext->stores, 1, memory_order_relaxed);
     if (err != TR_OK) {
         tri_question_free(q);
+    } else if (at_once && --ctx->worker->sends_left == 0) {
+        tri_yield(ctx);  // as after a send: others wait, too
     }
     return err;
 }

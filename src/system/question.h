@@ -22,14 +22,14 @@ typedef struct tri_question {
     tri_ext *ext;    // valid while its `stores` counts us
     tri_wait *wait;  // valid unless the turn has left
     _Atomic(uint32_t) state;
-    char key[TRI_STORE_KEY_MAX + 1];
-    char name[TRI_STORE_NAME_MAX + 1];
     tr_storage *storage;     // asked instead of the actor's own, or NULL
     tri_store_op *ops;       // asked instead of op: tri_question_ops
     uint32_t op_count;
     _Atomic(uint32_t) left;  // of them, not answered
     void **owned;  // pieces from malloc that the op points to; freed with us
     uint32_t owned_count;
+    char name[TRI_STORE_NAME_MAX + 1];
+    char key[TRI_STORE_KEY_MAX + 1];  // last: it need not be cleared
 } tri_question;
 
 /*
