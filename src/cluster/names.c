@@ -22,14 +22,15 @@
  * is 0; both change under the shard's lock only.
  */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/hash.h"
+#include "base/pages.h"
 #include "cluster/bus.h"
 
 enum {
-    ARENA_SIZE = 1 << 20,
+    ARENA_SIZE = 256 << 10,   // the first one
+    ARENA_LARGE = 8 << 20,    // the others: with huge pages, if there are
     RECORD_ALIGN = 64,
     TEXT_STEP = 32,  // room for texts of passing names is reused
 };
@@ -50,10 +51,14 @@ static void *take(tri_cluster *cluster, tri_arena **list, size_t size)
     tri_lock_take(&cluster->arena_lock);
     tri_arena *arena = *list;
     if (arena == NULL || arena->size - arena->used < size) {
-        arena = aligned_alloc(RECORD_ALIGN, ARENA_SIZE);
+        size_t room = arena == NULL ? ARENA_SIZE : ARENA_LARGE;
+        arena = tri_pages_map(room);
         if (arena != NULL) {
+            if (room == ARENA_LARGE) {
+                tri_pages_huge(arena, room);
+            }
             *arena = (tri_arena){.next = *list, .used = RECORD_ALIGN,
-                                 .size = ARENA_SIZE};
+                                 .size = room};
             *list = arena;
         }
     }
@@ -77,7 +82,7 @@ static void free_arenas(tri_arena *arena)
 {
     while (arena != NULL) {
         tri_arena *next = arena->next;
-        free(arena);
+        tri_pages_unmap(arena, arena->size);
         arena = next;
     }
 }
@@ -107,8 +112,7 @@ static tri_virtual *record_new(tri_cluster *cluster, uint16_t shard)
     if (v == NULL) {
         return NULL;
     }
-    memset(v, 0, sizeof(*v));
-    v->shard = shard;
+    v->shard = shard;  // the rest is zero: fresh pages
     tri_cell_reset(&v->cell);
     // Relaxed, all: its ref is not known yet.
     atomic_store_explicit(&v->cell.flags, TRI_CELL_VIRTUAL,

@@ -4,6 +4,9 @@
  * Invariant: a block is in exactly one place: in use, in a cache's magazine,
  * in the store, or in the untouched part of a chunk. Fresh memory is handed
  * out by a moving pointer, so pages are first touched when they are used.
+ *
+ * A system that has grown large takes its memory in chunks of a huge page: a
+ * fault for each 4 KiB was half the time of a million spawns or activations.
  */
 #include "core/mem.h"
 
@@ -25,6 +28,8 @@ const uint8_t tri_class_step[TRI_CLASS_QUICK / 32 + 1] = {
 
 enum {
     CHUNK_SIZE = 256 * 1024,
+    LARGE_FROM = 32 << 20,  // bytes mapped, from which on chunks are large
+    CHUNK_LARGE = 2 << 20,
     CHUNK_HEADER = 64,  // keeps blocks on their cache lines
 };
 
@@ -119,21 +124,25 @@ static bool chunk_new(tri_cache *cache, uint32_t klass)
     tri_mem *mem = cache->mem;
     // Relaxed: a statistic; the budget is a soft bound.
     size_t mapped = atomic_load_explicit(&mem->mapped, memory_order_relaxed);
-    if (mem->budget != 0 && mapped + CHUNK_SIZE > mem->budget) {
+    size_t size = mapped < LARGE_FROM ? CHUNK_SIZE : CHUNK_LARGE;
+    if (mem->budget != 0 && mapped + size > mem->budget) {
         return false;
     }
-    tri_chunk *chunk = tri_pages_map(CHUNK_SIZE);
+    tri_chunk *chunk = tri_pages_map(size);
     if (chunk == NULL) {
         return false;
     }
+    if (size == CHUNK_LARGE) {
+        tri_pages_huge(chunk, size);
+    }
     _Static_assert(sizeof(tri_chunk) <= CHUNK_HEADER, "chunk header");
-    atomic_fetch_add_explicit(&mem->mapped, CHUNK_SIZE, memory_order_relaxed);
-    chunk->size = CHUNK_SIZE;
+    atomic_fetch_add_explicit(&mem->mapped, size, memory_order_relaxed);
+    chunk->size = size;
     tri_lock_take(&mem->lock);
     chunk->next = mem->chunks;
     mem->chunks = chunk;
     tri_lock_drop(&mem->lock);
-    size_t count = (CHUNK_SIZE - CHUNK_HEADER) / tri_class_size[klass];
+    size_t count = (size - CHUNK_HEADER) / tri_class_size[klass];
     cache->of[klass].fresh = (char *)chunk + CHUNK_HEADER;
     cache->of[klass].fresh_end =
         cache->of[klass].fresh + count * tri_class_size[klass];
