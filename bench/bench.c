@@ -5,6 +5,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -21,6 +22,14 @@ void bench_sleep(double seconds)
     struct timespec t = {.tv_sec = whole,
                          .tv_nsec = (long)((seconds - (double)whole) * 1e9)};
     nanosleep(&t, NULL);
+}
+
+double bench_cpu_time(void)
+{
+    struct rusage used;
+    getrusage(RUSAGE_SELF, &used);
+    return (double)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) +
+           (double)(used.ru_utime.tv_usec + used.ru_stime.tv_usec) * 1e-6;
 }
 
 int64_t bench_rss(void)
@@ -52,6 +61,7 @@ void bench_begin(bench *b)
 {
     pthread_mutex_lock(&b->lock);
     b->begin = bench_now();
+    b->ended = false;
     pthread_mutex_unlock(&b->lock);
 }
 

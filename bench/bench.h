@@ -61,6 +61,8 @@ extern const bench_workload bench_postgres[];  // if BENCH_POSTGRES
 double bench_now(void);
 /* Sleeps the calling thread; never from a handler. */
 void bench_sleep(double seconds);
+/* CPU time of the process so far, in seconds. */
+double bench_cpu_time(void);
 /* Resident memory of the process now, in bytes. */
 int64_t bench_rss(void);
 /* The next number of a small generator: same seed, same numbers. */

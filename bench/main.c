@@ -58,7 +58,7 @@ static int usage(void)
           stderr);
     for (size_t g = 0; g < GROUP_COUNT; g++)
         for (const bench_workload *it = groups[g]; it->name != NULL; it++)
-            fprintf(stderr, "%-18s %-10s %s\n", it->name, it->unit, it->what);
+            fprintf(stderr, "%-24s %-13s %s\n", it->name, it->unit, it->what);
     return 2;
 }
 

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "saves.h"
+#include "virtuals.h"
 
 #define FOLD_ROWS 32768  // as the store does
 
@@ -198,6 +199,11 @@ static double run_loads(bench *b)
     return with_store(b, saves_load);
 }
 
+static double run_activate(bench *b)
+{
+    return with_store(b, virtuals_activate);
+}
+
 const bench_workload bench_sqlite[] = {
     {"sqlite_saves", 1000, 1000, "saves/s",
      "N actors, W saving at a time, against a C loop with the same journal",
@@ -206,5 +212,7 @@ const bench_workload bench_sqlite[] = {
      "the same with a million actors, so with a million keys", run_saves},
     {"sqlite_loads", 100000, 1000, "loads/s",
      "N actors spawned, whose states are in the file", run_loads},
+    {"virtual_activate_sqlite", 200000, 8192, "activations/s",
+     "first messages, states in the file, W of them at a time", run_activate},
     {0},
 };

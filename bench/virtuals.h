@@ -1,0 +1,16 @@
+/*
+ * virtuals.h - virtual actors that come to life, for any store.
+ */
+#ifndef TROUPE_BENCH_VIRTUALS_H
+#define TROUPE_BENCH_VIRTUALS_H
+
+#include "bench.h"
+
+/*
+ * Sends a first message to b->n virtual actors, whose states are stored
+ * before; b->w of them at a time may wait for the store. NULL: without one.
+ * Returns activations per second; b->sys is another system afterwards.
+ */
+double virtuals_activate(bench *b, tr_storage *store);
+
+#endif
