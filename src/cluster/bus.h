@@ -5,7 +5,7 @@
  * except where it says otherwise. docs/design/0011-bus.md has the whole.
  *
  *   bus.c        the actor, peers, what comes in, time
- *   bus_route.c  where actors are: placing, caching, moving, sending
+ *   bus_route.c  where actors are: caching, sending (bus_route.h)
  *   bus_call.c   requests and answers, types
  *   bus_watch.c  stopping and watching actors of other nodes
  */
@@ -274,7 +274,7 @@ tri_writer tri_bus_item(tri_bus *bus, tri_item item);
 bool tri_bus_kind_of(tri_bus *bus, const char *name, size_t size,
                      uint64_t *nodes, bool *stateless);
 
-/* bus_route.c */
+/* bus_route.c and its neighbours: bus_route.h */
 tri_route *tri_route_get(tri_bus *bus, tri_virtual *v);  // NULL: no memory
 void tri_route_go(tri_bus *bus, tri_route *r);
 void tri_route_add(tri_bus *bus, tri_route *r, tri_parcel *p);  // takes p

@@ -1,0 +1,176 @@
+/*
+ * bus_view.c - shards change their owner, and claims are made anew.
+ *
+ * Every node hears of a view in its own time, and claims what it has active
+ * from the new owner, who places nothing until all have (docs/design/0011).
+ *
+ * Invariant: of two activations of one name that claim it, the first stays
+ * and the other is stopped.
+ */
+#include "cluster/bus_route.h"
+
+static void send_moved(tri_bus *bus, uint32_t to, const char *text,
+                       uint32_t node, uint64_t number, bool lost)
+{
+    tri_writer w = tri_bus_item(bus, TRI_ITEM_MOVED);
+    tri_write_u32(&w, node);
+    tri_write_u64(&w, number);
+    tri_write_u8(&w, lost);
+    tri_write_text(&w, text);
+    (void)tri_bus_put(bus, to, &w, NULL);
+}
+
+/* Another activation of it was first: ours ends, its mail goes there. */
+static void lose(tri_bus *bus, tri_virtual *v, uint64_t number)
+{
+    tri_shard *shard = &bus->cluster->shards[v->shard];
+    tri_route *r = tri_route_get(bus, v);
+    tri_lock_take(&shard->lock);
+    bool ours = r != NULL && r->here != 0 && r->here != number &&
+                tri_virtual_is_active(v);
+    tri_lock_drop(&shard->lock);
+    if (ours) {
+        bus->counts.races++;
+        // Relaxed: it never changes.
+        tri_signal(tri_bus_worker(bus), &v->cell,
+                   atomic_load_explicit(&v->cell.id, memory_order_relaxed),
+                   TRI_SIG_STOP);
+    }
+}
+
+void tri_route_moved(tri_bus *bus, tri_peer *peer, tri_reader *reader)
+{
+    char text[TRI_ID_MAX + 1];
+    tr_err err;
+    (void)peer;
+    uint32_t node = tri_read_u32(reader);
+    uint64_t number = tri_read_u64(reader);
+    bool lost = tri_read_u8(reader) != 0;
+    tri_read_text(reader, text, TRI_ID_MAX);
+    tri_virtual *v = reader->failed ? NULL : tri_bus_record(bus, text, &err);
+    if (v != NULL && lost) {
+        lose(bus, v, number);
+    } else if (v != NULL) {
+        tri_route_learn(bus, v, node, number);
+    }
+}
+
+static void claim(tri_bus *bus, uint32_t owner, uint64_t epoch, tri_virtual *v,
+                  uint64_t number)
+{
+    tri_decision decision;
+    if (owner == bus->here) {
+        tri_place place = {.node = bus->here, .number = number};
+        if (tri_directory_register(&bus->cluster->directory, v->text, v->size,
+                                   place, &decision) == TR_OK &&
+            decision.kind == TRI_PLACE_RACE) {
+            lose(bus, v, decision.place.number);
+        }
+        return;
+    }
+    tri_writer w = tri_bus_item(bus, TRI_ITEM_CLAIM);
+    tri_write_u64(&w, number);
+    tri_write_u64(&w, epoch);
+    tri_write_text(&w, v->text);
+    (void)tri_bus_put(bus, owner, &w, NULL);
+}
+
+/* What claims to us was told that we are the owner, perhaps before us. */
+static void believe(tri_bus *bus, uint32_t shard, uint64_t epoch)
+{
+    uint64_t known;
+    (void)tri_shard_owner(&bus->cluster->directory, shard, &known);
+    if (epoch > known) {
+        tri_route_shard(bus, shard, bus->here, epoch);
+    }
+}
+
+void tri_route_claim(tri_bus *bus, tri_peer *peer, tri_reader *r)
+{
+    char text[TRI_ID_MAX + 1];
+    tri_decision decision;
+    uint64_t number = tri_read_u64(r);
+    uint64_t epoch = tri_read_u64(r);
+    tri_read_text(r, text, TRI_ID_MAX);
+    if (r->failed) {
+        return;
+    }
+    uint32_t shard = tri_shard_of(text, strlen(text));
+    tri_place place = {.node = peer->node, .number = number};
+    believe(bus, shard, epoch);
+    if (tri_shard_owner(&bus->cluster->directory, shard, NULL) != bus->here) {
+        return;  // of an older view: it claims to the next owner, too
+    }
+    if (tri_directory_register(&bus->cluster->directory, text, strlen(text),
+                               place, &decision) == TR_OK &&
+        decision.kind == TRI_PLACE_RACE) {
+        send_moved(bus, peer->node, text, decision.place.node,
+                   decision.place.number, true);
+    }
+}
+
+void tri_route_claimed(tri_bus *bus, tri_peer *peer, tri_reader *r)
+{
+    uint32_t shard = tri_read_u32(r);
+    uint64_t epoch = tri_read_u64(r), known;
+    if (!r->failed && shard < TRI_SHARDS) {
+        believe(bus, shard, epoch);
+        (void)tri_shard_owner(&bus->cluster->directory, shard, &known);
+        if (epoch == known) {
+            bus->handover[shard].missing &= ~(UINT64_C(1) << peer->node);
+        }
+    }
+}
+
+/* Whom the new owner waits for: all that it can reach. */
+static uint64_t reachable(tri_bus *bus)
+{
+    uint64_t nodes = 0;
+    for (uint32_t i = 0; i < bus->nodes; i++) {
+        if (i != bus->here && (bus->peers[i] == NULL || !bus->peers[i]->lost)) {
+            nodes |= UINT64_C(1) << i;
+        }
+    }
+    return nodes;
+}
+
+void tri_route_shard(tri_bus *bus, uint32_t shard, uint32_t owner,
+                     uint64_t epoch)
+{
+    TRI_CHECK(shard < TRI_SHARDS && owner < bus->nodes);
+    tri_shard *records = &bus->cluster->shards[shard];
+    tri_lock_take(&records->lock);
+    bool newer = tri_shard_set(&bus->cluster->directory, shard, owner, epoch);
+    if (newer) {
+        bus->handover[shard].missing = owner == bus->here ? reachable(bus) : 0;
+        bus->handover[shard].until = tri_bus_now(bus) + TRI_HANDOVER;
+    }
+    tri_lock_drop(&records->lock);
+    if (!newer) {
+        return;
+    }
+    tri_lock_take(&bus->routes_lock);
+    tri_route *first = bus->routes;
+    tri_lock_drop(&bus->routes_lock);
+    // Routes are added in front and stay.
+    for (tri_route *r = first; r != NULL; r = r->next) {
+        if (r->v->shard != shard) {
+            continue;
+        }
+        tri_lock_take(&records->lock);
+        uint64_t here = tri_virtual_is_active(r->v) ? r->here : 0;
+        tri_lock_drop(&records->lock);
+        if (here != 0) {
+            claim(bus, owner, epoch, r->v, here);
+        }
+        if (r->state == TRI_ROUTE_ASKING) {
+            tri_route_ask_later(bus, r);
+        }
+    }
+    if (owner != bus->here) {
+        tri_writer w = tri_bus_item(bus, TRI_ITEM_CLAIMED);
+        tri_write_u32(&w, shard);
+        tri_write_u64(&w, epoch);
+        (void)tri_bus_put(bus, owner, &w, NULL);
+    }
+}
