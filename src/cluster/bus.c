@@ -189,12 +189,12 @@ static void on_lost(tri_session *s, bool goodbye)
     peer->lost = true;
     tri_logf(bus->sys, TR_LOG_WARN, NULL, NULL, "node %u %s", peer->node,
              goodbye ? "has left" : "cannot be reached");
-    tri_call_lost(bus, peer->node);
-    tri_route_lost(bus, peer->node);
-    if (goodbye) {
+    if (goodbye) {  // before anybody asks where to go now
         forget_kinds(bus, peer->node);
         tri_directory_forget(&bus->cluster->directory, peer->node);
     }
+    tri_call_lost(bus, peer->node);
+    tri_route_lost(bus, peer->node);
 }
 
 /* ---- what comes in ---- */
@@ -435,11 +435,18 @@ static void tell_kind(tri_bus *bus, const tri_kind *kind)
     }
 }
 
+/*
+ * What waits for it must not reach its next life: that would begin an
+ * activation at a place which is free now, and may be given to another node.
+ */
 static void on_dead(tri_bus *bus, uint32_t node)
 {
+    if (node < bus->nodes && bus->peers[node] != NULL) {
+        tri_session_leave(&bus->peers[node]->session);  // on_lost
+        return;
+    }
     forget_kinds(bus, node);
     tri_directory_forget(&bus->cluster->directory, node);
-    tri_call_lost(bus, node);
     tri_route_lost(bus, node);
 }
 

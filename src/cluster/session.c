@@ -64,6 +64,11 @@ static void end_stream(tri_session *s, bool goodbye)
     }
 }
 
+void tri_session_leave(tri_session *s)
+{
+    end_stream(s, true);
+}
+
 void tri_session_fini(tri_session *s)
 {
     while (s->first != NULL) {

@@ -80,6 +80,8 @@ void tri_session_init(tri_session *s, const tri_session_ops *ops,
                       uint32_t there);
 /* Gives every item back as not received. */
 void tri_session_fini(tri_session *s);
+/* The other side is gone for good: its next life is sent nothing of this. */
+void tri_session_leave(tri_session *s);
 /*
  * Queues a copy. On TR_OK `done` is called for tag, once.
  * Errors: TR_ENOMEM, TR_ELIMIT.
