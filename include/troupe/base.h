@@ -58,7 +58,7 @@
     X(OK, 0, "no error")                                                       \
     X(EINVAL, 1, "invalid argument")                                           \
     X(ENOMEM, 2, "out of memory")                                              \
-    X(EEXIST, 3, "name already taken")                                         \
+    X(EEXIST, 3, "already exists")                                             \
     X(ENOENT, 4, "no such actor, name or key")                                 \
     X(ETIMEDOUT, 5, "timed out")                                               \
     X(EFULL, 6, "mailbox full")                                                \
@@ -160,6 +160,14 @@ TR_API bool tr_undelivered(tr_err err);
 
 /* Reports a failed check with file:line and ends the process. */
 TR_API TR_NORETURN void tr_abort(const char *site, const char *what);
+/* How many texts for tr_error_text outside this thread has got so far. */
+TR_API uint64_t tr_error_mark(void);
+/*
+ * Reports err with file:line, and with what tr_error_text has to say about it
+ * if that is newer than the mark; ends the process.
+ */
+TR_API TR_NORETURN void tr_must_fail(const char *site, tr_err err,
+                                     uint64_t mark);
 
 TR_END_DECLS
 
@@ -170,11 +178,12 @@ TR_END_DECLS
         if (tr_try_ != TR_OK) return tr_try_;                                  \
     } while (0)
 
-/* In main and tests: an error ends the process with its text. */
+/* In main and tests: an error ends the process with all that is known. */
 #define TR_MUST(...)                                                           \
     do {                                                                       \
+        uint64_t tr_mark_ = tr_error_mark();                                   \
         tr_err tr_must_ = (__VA_ARGS__);                                       \
-        if (tr_must_ != TR_OK) tr_abort(TR_HERE, tr_strerror(tr_must_));       \
+        if (tr_must_ != TR_OK) tr_must_fail(TR_HERE, tr_must_, tr_mark_);      \
     } while (0)
 
 #endif

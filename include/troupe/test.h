@@ -18,7 +18,8 @@
 TR_BEGIN_DECLS
 
 /*
- * Makes a probe; as `from` it is the sender. Ends with tr_probe_free.
+ * Makes a probe; as `from` it is the sender. Ends with tr_probe_free, before
+ * its system is closed (a check).
  * Errors: TR_ENOMEM, TR_ECLOSED.
  */
 TR_API TR_NODISCARD tr_err tr_probe_new(tr_probe **out, tr_system *sys);

@@ -165,5 +165,7 @@ struct tri_world {
 
 /* The operating system's world. One for the process; never released. */
 tri_world *tri_world_posix(void);
+/* What an option `world` means, NULL being the real one; site: whose it is. */
+tri_world *tri_world_given(const void *option, const char *site);
 
 #endif

@@ -27,6 +27,7 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "base/text.h"
 #include "cluster/bus.h"
 #include "core/mailbox.h"
 #include "troupe/observe.h"
@@ -633,6 +634,21 @@ static void count_all(tr_system *sys, tr_metrics_snapshot *out)
         atomic_load_explicit(&cluster->activations, memory_order_relaxed);
 }
 
+static void name_hosted(tr_system *sys, char *out, size_t size)
+{
+    tri_cluster *cluster = tri_cluster_of(sys);
+    tri_text text;
+    tri_text_init(&text, out, size);
+    tri_lock_take(&cluster->kinds_lock);
+    for (tri_kind *kind = cluster->first_kind; kind != NULL;
+         kind = kind->next) {
+        tri_text_add(&text, "%s%s",
+                     kind == cluster->first_kind ? "; hosted here: " : ", ",
+                     kind->name);
+    }
+    tri_lock_drop(&cluster->kinds_lock);
+}
+
 /* A system that was abandoned leaves mail behind. */
 static void free_pending(tr_system *sys, tri_virtual *v)
 {
@@ -690,6 +706,7 @@ static const tri_virtual_ops ops = {
     .reply = tri_bus_reply,
     .close = close_all,
     .count = count_all,
+    .hosted = name_hosted,
     .free = free_all,
 };
 

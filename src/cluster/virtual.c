@@ -24,7 +24,8 @@ static tr_err refuse(const char *kind, const char *why)
 }
 
 /* What of a plain actor makes no sense for one that comes and goes. */
-static const char *misfit(const tr_host_options *o, const tr_spawn_options *s)
+static const char *misfit(const tr_actor_def *def, const tr_host_options *o,
+                          const tr_spawn_options *s)
 {
     return o->idle < 0             ? "a negative idle time"
            : o->workers > TRI_STATELESS_MAX ? "too many workers"
@@ -37,7 +38,9 @@ static const char *misfit(const tr_host_options *o, const tr_spawn_options *s)
            : s->joinable || s->auto_stop || s->watch
                ? "joinable, auto_stop or watch"
            : s->storage != NULL ? "storage belongs to the host's options"
-                                : NULL;
+           : !tri_storable(def, &(tr_spawn_options){.storage = o->storage})
+               ? "a stored state needs TR_STATE, not a plain struct"
+               : NULL;
 }
 
 /* /virtual has nobody to escalate to: such an activation ends. */
@@ -155,7 +158,8 @@ tr_err (tr_host)(tr_system *sys, const tr_actor_def *def,
                           o.spawn)) {
         return TR_EINVAL;
     }
-    if (!tri_id_is_field(def->name, &why) || (why = misfit(&o, &s)) != NULL) {
+    if (!tri_id_is_field(def->name, &why) ||
+        (why = misfit(def, &o, &s)) != NULL) {
         return refuse(def->name, why);
     }
     tri_actor_from who = tri_enter((tr_from){.sys = sys});
@@ -165,6 +169,9 @@ tr_err (tr_host)(tr_system *sys, const tr_actor_def *def,
     tr_err err = atomic_load_explicit(&sys->terminating, memory_order_acquire)
                      ? TR_ECLOSED
                      : tri_cluster_get(&who, &cluster);
+    if (err == TR_OK && o.storage != NULL) {
+        err = tri_store_use(sys, o.storage);
+    }
     if (err == TR_OK) {
         err = kind_new(&who, def, &o, &s, &kind);
     }

@@ -78,7 +78,9 @@ tr_err (tr_reply)(tr_ctx *ctx, const void *m, const void *payload)
         return TR_OK;  // told, not asked: nobody waits (T10)
     }
     if (msg->node.flags & TRI_MSG_ANSWERED) {
-        tri_error_set(ctx, "%s has been answered already",
+        tri_error_set(ctx,
+                      "%s has been answered already: by an earlier tr_reply, "
+                      "or when its handler returned without tr_keep",
                       msg->node.type->name);
         return TR_EEXIST;
     }
@@ -132,6 +134,7 @@ tr_err tr_refuse(tr_ctx *ctx, const void *m, tr_err err, const char *format,
 /* ---- error texts ---- */
 
 static _Thread_local char outside_text[1024];
+static _Thread_local uint64_t outside_texts;  // how many there were
 
 void tri_error_set(tr_ctx *ctx, const char *format, ...)
 {
@@ -142,14 +145,43 @@ void tri_error_set(tr_ctx *ctx, const char *format, ...)
     va_end(args);
     if (ctx == NULL) {
         memcpy(outside_text, text, sizeof(text));
+        outside_texts++;
         return;
     }
     free(ctx->fail_text);
     ctx->fail_text = strdup(text);
 }
 
-const char *tri_advice(tr_err err, tr_ref to, bool here)
+uint64_t tr_error_mark(void)
 {
+    return outside_texts;
+}
+
+void tr_must_fail(const char *site, tr_err err, uint64_t mark)
+{
+    char text[sizeof(outside_text) + 64];
+    bool more = outside_texts != mark;
+    snprintf(text, sizeof(text), "%s: %s", tr_errname(err),
+             more ? outside_text : tr_strerror(err));
+    tr_abort(site, text);
+}
+
+/* The kinds of virtual actors that this system hosts, after what is there. */
+static const char *name_kinds(tr_system *sys, char *room, size_t size)
+{
+    const tri_virtual_ops *ops = tri_virtual_ops_of(sys);
+    int used = snprintf(room, size, "; nobody hosts its kind: tr_host comes "
+                                    "first");
+    if (ops != NULL && used > 0 && (size_t)used < size) {
+        ops->hosted(sys, room + used, size - (size_t)used);
+    }
+    return room;
+}
+
+const char *tri_advice(tr_system *sys, tr_err err, tr_ref to, char *room,
+                       size_t size)
+{
+    bool here = (to.cell >> 48) == sys->tag;
     switch ((int)err) {
     case TR_ENOREPLY:
         return "; its handler must tr_reply, tr_refuse, tr_keep, tr_stash or "
@@ -159,7 +191,7 @@ const char *tri_advice(tr_err err, tr_ref to, bool here)
     case TR_ENOENT:
         return here && tri_ref_cell(to) != NULL &&
                        tri_cell_is_virtual(tri_ref_cell(to))
-                   ? "; nobody hosts its kind: tr_host comes first"
+                   ? name_kinds(sys, room, size)
                : to.cell == 0
                    ? "; tr_ref_err says why the ref is of nobody"
                    : "";
@@ -449,7 +481,7 @@ static tr_err send_request(tr_ctx *ctx, tri_wait *wait, tr_nanos deadline,
 static void say_why(tr_ctx *ctx, const tri_wait *wait, tr_err err,
                     const char *text)
 {
-    char path[TRI_PATH_MAX];
+    char path[TRI_PATH_MAX], room[TRI_ADVICE_MAX];
     tr_ref_path(ctx, wait->target, path, sizeof(path));
     tri_cell *cell = tri_ref_cell(wait->target);
     bool here = (wait->target.cell >> 48) == ctx->sys->tag;
@@ -458,7 +490,7 @@ static void say_why(tr_ctx *ctx, const tri_wait *wait, tr_err err,
                   wait->type != NULL ? wait->type->name : "wait", path,
                   wait->site != NULL ? wait->site : "?", tr_strerror(err),
                   more ? ": " : "", more ? text : "",
-                  tri_advice(err, wait->target, here),
+                  tri_advice(ctx->sys, err, wait->target, room, sizeof(room)),
                   here ? tri_state_name(tri_cell_life(cell)) : "gone",
                   here ? tri_depth(cell) : 0);
 }

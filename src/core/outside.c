@@ -389,16 +389,16 @@ static void say_why(tr_from from, tr_ref to, const tr_type *type,
                     const char *site, tr_err err, const char *text)
 {
     tr_actor_info info = {.size = sizeof(info)};
-    char path[TRI_PATH_MAX];
+    char path[TRI_PATH_MAX], room[TRI_ADVICE_MAX];
     bool here = tr_actor_info_of(from, to, &info) == TR_OK;
     tri_actor_from who = tri_enter(from);
-    bool ours = (to.cell >> 48) == who.sys->tag;
+    tr_system *sys = who.sys;
     tri_leave(&who);
     bool more = text != NULL && strcmp(text, tr_strerror(err)) != 0;
     tri_error_set(NULL, "%s of %s at %s: %s%s%s%s (target %s, %u queued)",
                   type->name, (tr_ref_path)(from, to, path, sizeof(path)),
                   site, tr_strerror(err), more ? ": " : "", more ? text : "",
-                  tri_advice(err, to, ours),
+                  tri_advice(sys, err, to, room, sizeof(room)),
                   here ? tri_state_name(info.state) : "gone",
                   here ? info.depth : 0);
 }

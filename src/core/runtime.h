@@ -338,6 +338,8 @@ typedef struct tri_virtual_ops {
     /* From now on nothing is activated. The guardian of what is active. */
     tr_ref (*close)(tr_system *sys);
     void (*count)(tr_system *sys, struct tr_metrics_snapshot *out);
+    /* Writes "; hosted here: a, b" as far as there is room. */
+    void (*hosted)(tr_system *sys, char *out, size_t size);
     void (*free)(tr_system *sys);
 } tri_virtual_ops;
 
@@ -562,11 +564,14 @@ void tri_asks_fire(tri_worker *worker, tr_nanos now);
 tr_nanos tri_worker_due(tri_worker *worker);
 void tri_waits_drop(tri_worker *worker, tri_cell *cell);
 void tri_futures_drop(tr_ctx *ctx);
+enum { TRI_ADVICE_MAX = 256 };
+
 /*
- * What to do about an error of a request, as "; do this", or "". `to` is of
- * this system if `here`. Static.
+ * What to do about an error of a request, as "; do this", or "". Static, or
+ * in the room of size bytes, TRI_ADVICE_MAX being enough.
  */
-const char *tri_advice(tr_err err, tr_ref to, bool here);
+const char *tri_advice(tr_system *sys, tr_err err, tr_ref to, char *room,
+                       size_t size);
 void tri_error_set(tr_ctx *ctx, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
@@ -662,6 +667,8 @@ tr_ref tri_spawn_under(tri_actor_from *who, tri_cell *parent,
                        const tr_spawn_options *options, uint32_t flags);
 void tri_props_drop(tri_props *props);
 bool tri_supervision_fill(tr_supervision *policy);
+/* Whether its state has a schema, if it is to be stored. */
+bool tri_storable(const tr_actor_def *def, const tr_spawn_options *o);
 /*
  * Options as they are kept; the caller owns *out, which may be NULL.
  * Errors: TR_EINVAL, TR_ENOMEM.

@@ -89,6 +89,11 @@ static bool fits(const tri_props *props, const tr_spawn_options *o)
             memcmp(props->init, o->init, o->init_size) == 0);
 }
 
+bool tri_storable(const tr_actor_def *def, const tr_spawn_options *o)
+{
+    return o->storage == NULL || (def->state != NULL && def->state->size > 0);
+}
+
 /* Many actors are spawned alike: their options are kept once. */
 static tr_err share_props(tri_worker *worker, tri_cell *parent,
                           const tr_actor_def *def, const tr_spawn_options *o,
@@ -98,7 +103,7 @@ static tr_err share_props(tri_worker *worker, tri_cell *parent,
     if (o->stop_timeout < 0 || o->handler_limit < 0 ||
         (unsigned)o->overflow > TR_OVERFLOW_STOP ||
         (unsigned)o->drain > TR_DRAIN_REDIRECT ||
-        (unsigned)o->restart > TR_TEMPORARY) {
+        (unsigned)o->restart > TR_TEMPORARY || !tri_storable(def, o)) {
         return TR_EINVAL;
     }
     if (!needs_props(o)) {
@@ -485,6 +490,8 @@ static const char *refusal(const tr_actor_def *def, const tr_spawn_options *o,
                      "'$', and has no '/' and no space"
                : o->init != NULL && o->init_size != def->state_size
                    ? "its TR_INIT is of another kind"
+               : !tri_storable(def, o)
+                   ? "a stored state needs TR_STATE, not a plain struct"
                    : "a time is negative, or a number out of its range, in "
                      "its options or its supervision";
     default:

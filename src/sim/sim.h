@@ -280,6 +280,8 @@ tri_sim_node *tri_sim_node_add(tr_sim *sim);
  * Only on the stack that runs the world.
  */
 bool tri_sim_step(tr_sim *sim, tr_nanos until);
+/* When something can happen, at the earliest; TR_FOREVER: never again. */
+tr_nanos tri_sim_next(tr_sim *sim);
 
 /* True if something can go on without time passing. */
 bool tri_sim_is_busy(tr_sim *sim);

@@ -55,7 +55,8 @@ typedef struct command {
     tri_sim_plan plan;
     uint64_t seeds;  // 0: one run, without figures
     const char *faults;  // the numbers of those that strike, or NULL: all
-    bool trace, shrink, wrong;
+    bool trace, shrink, help;
+    const char *wrong;  // the first argument that is; NULL: none
 } command;
 
 static tr_nanos real_time(void)
@@ -149,34 +150,47 @@ static command parse(int argc, char **argv, const tr_sim_options *options)
             it.shrink = it.shrink || strcmp(argv[i], "--shrink") == 0;
             bool no_strays = strcmp(argv[i], "--no-strays") == 0;
             it.plan.strays_fail = it.plan.strays_fail || no_strays;
+            it.help = it.help || strcmp(argv[i], "--help") == 0;
             ok = strcmp(argv[i], "--trace") == 0 ||
-                 strcmp(argv[i], "--shrink") == 0 || no_strays;
+                 strcmp(argv[i], "--shrink") == 0 ||
+                 strcmp(argv[i], "--help") == 0 || no_strays;
         }
-        it.wrong = it.wrong || !ok;
+        if (!ok && it.wrong == NULL) {
+            it.wrong = argv[i];
+        }
         i += takes_value;
     }
     return it;
 }
 
-static int usage(const char *program)
+static int usage(const char *program, const char *wrong)
 {
     char line[LINE_MAX];
     tri_text text;
+    int level = wrong != NULL ? TRI_LOG_ERROR : TRI_LOG_INFO;
+
+    if (wrong != NULL) {
+        snprintf(line, sizeof(line),
+                 "%.64s: no such option, or a value that is missing or makes "
+                 "no sense",
+                 wrong);
+        say(level, line);
+    }
 
     snprintf(line, sizeof(line),
              "usage: %s [--seed N] [--seeds N] [--trace] [--shrink] "
              "[--only CLASS,...] [--fault-steps N] [--check-every N] "
              "[--faults N,...] [--no-strays]",
              program);
-    say(TRI_LOG_ERROR, line);
+    say(level, line);
     tri_text_init(&text, line, sizeof(line));
     tri_text_add(&text, "classes:");
     for (uint32_t i = 0; i < TRI_FAULT_COUNT; i++) {
         tri_text_add(&text, " %s", tri_sim_fault_name(i));
     }
     tri_text_add(&text, " buggify");
-    say(TRI_LOG_ERROR, line);
-    return 2;
+    say(level, line);
+    return wrong != NULL ? 2 : 0;
 }
 
 /* ---- figures ---- */
@@ -408,8 +422,8 @@ int tr_sim_main(int argc, char **argv, const tr_sim_options *options)
     uint64_t count = it.seeds > 0 ? it.seeds : 1;
     figures sum = {.started = real_time()};
 
-    if (it.wrong) {
-        return usage(argv[0]);
+    if (it.wrong != NULL || it.help) {
+        return usage(argv[0], it.wrong);
     }
     if (it.trace) {
         it.plan.trace = trace_to_stderr;

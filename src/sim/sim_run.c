@@ -405,13 +405,17 @@ static bool drive(run *it, bool (*done)(run *it), const char *what)
 
     while (!sim->failed && !done(it)) {
         bool went_on = tri_sim_step(sim, it->end);
-        if (!sim->failed && !went_on && !done(it)) {
+        bool dry = !went_on && tri_sim_next(sim) == TR_FOREVER;
+        if (!sim->failed && !dry && sim->now >= it->end && !done(it)) {
+            (void)tr_sim_fail(sim,
+                              "%s: has not ended within the limit of %" PRId64
+                              " s; tr_sim_options.limit sets another",
+                              what, it->options.limit / TR_SECONDS(1));
+        } else if (!sim->failed && dry && !done(it)) {
             (void)tr_sim_fail(sim,
                               "%s: nothing is left to do (a deadlock, "
                               "or a wake-up was lost)",
                               what);
-        } else if (!sim->failed && sim->now > it->end && !done(it)) {
-            (void)tr_sim_fail(sim, "%s: has not ended within the limit", what);
         }
     }
     return !sim->failed;
@@ -615,6 +619,21 @@ static bool take_options(run *it, const tr_sim_options *options)
     return own->nodes <= TRI_SIM_NODES_MAX;
 }
 
+/* There is no run that could say it. */
+static void refuse_options(const tr_sim_options *options)
+{
+    char line[TRI_SIM_LINE_MAX];
+    tri_world *world = tri_world_posix();
+
+    snprintf(line, sizeof(line),
+             options->nodes > TRI_SIM_NODES_MAX
+                 ? "tr_sim_options: .nodes is above %u"
+                 : "tr_sim_options: .size is not sizeof(tr_sim_options), or "
+                   "of a newer version; the limit of nodes is %u",
+             (unsigned)TRI_SIM_NODES_MAX);
+    tri_log_write(TRI_LOG_ERROR, world->ops->wall(world), NULL, "sim", line);
+}
+
 static tr_err prepare(run *it, const tri_sim_plan *plan)
 {
     TR_TRY(tr_sim_new(&it->sim, plan->seed));
@@ -769,6 +788,7 @@ tr_err tri_sim_run_plan(const tr_sim_options *options, const tri_sim_plan *plan,
 
     *result = (tri_sim_result){0};
     if (err == TR_OK && !take_options(it, options)) {
+        refuse_options(options);
         err = TR_EINVAL;
     }
     if (err == TR_OK) {

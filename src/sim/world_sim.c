@@ -404,7 +404,7 @@ static void pay_step(tr_sim *sim)
     }
 }
 
-static tr_nanos next_time(tr_sim *sim)
+tr_nanos tri_sim_next(tr_sim *sim)
 {
     tr_nanos next = tri_wheel_next(&sim->wheel);
 
@@ -418,7 +418,7 @@ static tr_nanos next_time(tr_sim *sim)
 /* Nothing can go on: the clock moves. */
 static bool pass_time(tr_sim *sim, tr_nanos until)
 {
-    tr_nanos next = next_time(sim);
+    tr_nanos next = tri_sim_next(sim);
 
     if (next == TR_FOREVER || next > until) {
         if (until != TR_FOREVER && until > sim->now) {
@@ -624,7 +624,11 @@ tr_err tri_sim_world_init(tr_sim *sim)
 
 void tri_sim_world_fini(tr_sim *sim)
 {
-    TRI_CHECK(sim->system_count + sim->buried_count == 0);
+    if (sim->system_count > 0) {
+        tr_abort("tr_sim_free", "a system is open in this world: "
+                                "tr_system_close comes first");
+    }
+    TRI_CHECK(sim->buried_count == 0);
     TRI_CHECK(sim->running == NULL);
     for (uint32_t i = 0; i < sim->node_count; i++) {
         tri_sim_kill_threads(sim->nodes[i]);

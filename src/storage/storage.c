@@ -13,6 +13,8 @@
 
 #include "base/check.h"
 #include "base/log.h"
+#include "base/options.h"
+#include "troupe/system.h"
 
 /* Bytes of a reason why a store cannot be opened. */
 enum { TEXT_MAX = 1024 };
@@ -81,14 +83,27 @@ void tri_storage_drop(tr_storage *storage)
     TRI_CHECK(before > 0);
 }
 
+void tri_storage_leave(tr_storage *storage)
+{
+    // Release: pairs with tr_storage_close.
+    atomic_store_explicit(&storage->left, true, memory_order_release);
+}
+
 void tr_storage_close(tr_storage *storage)
 {
     if (storage == NULL) {
         return;
     }
     TRI_CHECK(storage->magic == TRI_STORAGE_MAGIC);
+    // Acquire: pairs with tri_storage_leave.
+    if (atomic_load_explicit(&storage->left, memory_order_acquire)) {
+        return;  // an actor that never returned may still save in it
+    }
     // Acquire: pairs with tri_storage_drop.
-    TRI_CHECK(atomic_load_explicit(&storage->users, memory_order_acquire) == 0);
+    if (atomic_load_explicit(&storage->users, memory_order_acquire) != 0) {
+        tr_abort("tr_storage_close", "a system, or a store in front of this "
+                                     "one, still uses it: close that first");
+    }
     storage->magic = 0;
     storage->ops->close(storage);
 }
@@ -383,6 +398,39 @@ void tri_storage_tell(const tr_storage_options *options, tri_world *world,
     }
 }
 
+tri_world *tri_storage_options(tr_storage_options *own,
+                               const tr_storage_options *given)
+{
+    if (!tri_options_copy(own, sizeof(*own),
+                          TRI_SIZE_THROUGH(tr_storage_options, text_size),
+                          given)) {
+        tri_storage_tell(own, tri_world_posix(),
+                         "tr_storage_options: .size is not "
+                         "sizeof(tr_storage_options), or of a newer version");
+        return NULL;
+    }
+    if (own->system != NULL && own->world == NULL) {
+        own->world = tr_system_world(own->system);
+    }
+    return tri_world_given(own->world, "tr_storage_options");
+}
+
+static void close_with_system(void *arg)
+{
+    tr_storage_close(arg);
+}
+
+tr_err tri_storage_give(tr_storage **out, tr_system *sys)
+{
+    tr_err err = tr_system_on_closed(sys, close_with_system, *out);
+
+    if (err != TR_OK) {
+        tr_storage_close(*out);
+        *out = NULL;
+    }
+    return err;
+}
+
 void tri_storage_init(tr_storage *storage, const tri_storage_ops *ops)
 {
     TRI_CHECK(ops->submit != NULL);
@@ -391,4 +439,5 @@ void tri_storage_init(tr_storage *storage, const tri_storage_ops *ops)
     storage->ops = ops;
     // Relaxed: whoever hands the store to other threads publishes this.
     atomic_store_explicit(&storage->users, 0, memory_order_relaxed);
+    atomic_store_explicit(&storage->left, false, memory_order_relaxed);
 }

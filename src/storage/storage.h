@@ -135,6 +135,7 @@ struct tr_storage {
     uint64_t magic;  // TRI_STORAGE_MAGIC
     const tri_storage_ops *ops;
     _Atomic(uint32_t) users;  // systems, and stores around this one
+    _Atomic(bool) left;       // one of them never ended
 };
 
 #define TRI_STORAGE_MAGIC UINT64_C(0x5452535430524530)
@@ -148,6 +149,8 @@ void tri_storage_submit_all(tr_storage *storage, tri_list *ops);
 /* A store that is held cannot be closed. */
 void tri_storage_hold(tr_storage *storage);
 void tri_storage_drop(tr_storage *storage);
+/* Who holds it will never let go: closing it does nothing from now on. */
+void tri_storage_leave(tr_storage *storage);
 
 /* Frees what the answer holds; the op can then be used again. */
 void tri_store_op_fini(tri_store_op *op);
@@ -175,6 +178,17 @@ bool tri_store_row_next(const tri_store_op *op, size_t *at, tri_store_row *row);
 
 void tri_storage_init(tr_storage *storage, const tri_storage_ops *ops);
 
+/*
+ * The options with what they leave open, and the world they mean. NULL if they
+ * are of another version, which is in the log then.
+ */
+tri_world *tri_storage_options(tr_storage_options *own,
+                               const tr_storage_options *given);
+/*
+ * Hands the store over to the system, which closes it at its end. On an error
+ * it is closed and *out NULL. Errors: TR_ENOMEM, TR_ECLOSED.
+ */
+tr_err tri_storage_give(tr_storage **out, tr_system *sys);
 /* Why a store cannot be opened: where the options say, else to the log. */
 void tri_storage_tell(const tr_storage_options *options, tri_world *world,
                       const char *format, ...) TR_PRINTF(3, 4);

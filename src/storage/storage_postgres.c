@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "base/options.h"
 
 #if defined(TRI_TORTURE)
 #define BATCH      3
@@ -186,14 +185,14 @@ tr_err tr_storage_postgres_with(tr_storage **out, const char *conninfo,
 
     TRI_CHECK(out != NULL);
     *out = NULL;
-    if (!tri_options_copy(&own, sizeof(own),
-                          TRI_SIZE_THROUGH(tr_storage_options, text_size),
-                          options)) {
+    tri_world *world = tri_storage_options(&own, options);
+    if (world == NULL) {
         return TR_EINVAL;
     }
-    tri_world *world = own.world == NULL ? tri_world_posix()
-                                         : (tri_world *)(uintptr_t)own.world;
     tr_err err = tri_storage_postgres_open(out, world, conninfo, NULL, &why);
+    if (err == TR_OK && own.system != NULL) {
+        err = tri_storage_give(out, own.system);
+    }
     if (err != TR_OK) {
         tri_storage_tell(&own, world, "%s",
                          why.text[0] != '\0' ? why.text : tr_strerror(err));

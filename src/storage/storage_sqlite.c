@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "base/options.h"
 #include "troupe/system.h"
 
 #if defined(TRI_TORTURE)
@@ -231,23 +230,6 @@ tr_err tri_storage_sqlite_open(tr_storage **out, tri_world *world,
     return TR_OK;
 }
 
-static void close_with_system(void *arg)
-{
-    tr_storage_close(arg);
-}
-
-/* Hands the store over to the system that shall close it. */
-static tr_err give_to_system(tr_storage **out, tr_system *sys)
-{
-    tr_err err = tr_system_on_closed(sys, close_with_system, *out);
-
-    if (err != TR_OK) {
-        tr_storage_close(*out);
-        *out = NULL;
-    }
-    return err;
-}
-
 tr_err tr_storage_sqlite(tr_storage **out, const char *file)
 {
     return tr_storage_sqlite_with(out, file, NULL);
@@ -261,19 +243,13 @@ tr_err tr_storage_sqlite_with(tr_storage **out, const char *file,
 
     TRI_CHECK(out != NULL);
     *out = NULL;
-    if (!tri_options_copy(&own, sizeof(own),
-                          TRI_SIZE_THROUGH(tr_storage_options, text_size),
-                          options)) {
+    tri_world *world = tri_storage_options(&own, options);
+    if (world == NULL) {
         return TR_EINVAL;
     }
-    if (own.system != NULL && own.world == NULL) {
-        own.world = tr_system_world(own.system);
-    }
-    tri_world *world = own.world == NULL ? tri_world_posix()
-                                         : (tri_world *)(uintptr_t)own.world;
     tr_err err = tri_storage_sqlite_open(out, world, file, NULL, &why);
     if (err == TR_OK && own.system != NULL) {
-        err = give_to_system(out, own.system);
+        err = tri_storage_give(out, own.system);
     }
     if (err != TR_OK) {
         tri_storage_tell(&own, world, "%s: %s", file,

@@ -103,7 +103,7 @@ static bool keep_record(tr_system *sys, tr_ref to, tr_ref sender,
 static void log_record(tr_system *sys, tr_ref to, const char *type,
                        uint32_t reason, uint32_t silent)
 {
-    char path[TRI_PATH_MAX];
+    char path[TRI_PATH_MAX], room[TRI_ADVICE_MAX];
     tr_ref_path(sys, to, path, sizeof(path));
     if (silent > 0) {
         tri_logf(sys, TR_LOG_WARN, NULL, NULL,
@@ -112,8 +112,7 @@ static void log_record(tr_system *sys, tr_ref to, const char *type,
     tri_logf(sys, TR_LOG_INFO, NULL, NULL, "dead letter: %s to %s: %s%s", type,
              path, tr_dead_reason_text(reason),
              reason == TR_DEAD_NO_SUCH_ACTOR
-                 ? tri_advice(nobody_there(to), to,
-                              (to.cell >> 48) == sys->tag)
+                 ? tri_advice(sys, nobody_there(to), to, room, sizeof(room))
                  : "");
 }
 

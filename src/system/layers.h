@@ -96,6 +96,10 @@ typedef struct tri_layers {
     _Atomic(uint32_t) hook_count;    // length of hooks
     tri_at_closed *closers;             // the newest first; under hooks_lock
 
+    tri_lock stores_lock;
+    struct tri_used_store *stores;   // stores.c
+    _Atomic(uint32_t) probes;        // open ones
+
     tri_lock reminders_lock;         // for making it
     struct tri_reminders *_Atomic reminders;  // reminders.c, or NULL
 
@@ -111,6 +115,13 @@ static inline tri_layers *tri_layers_of(tr_system *sys)
 }
 
 extern const tri_up tri_system_up;
+
+/* ---- stores.c ---- */
+/* The store cannot be closed before the system. Errors: TR_ENOMEM. */
+tr_err tri_store_use(tr_system *sys, tr_storage *storage);
+/* The system is left behind; its stores are left open when they are closed. */
+void tri_stores_leave(tr_system *sys);
+void tri_stores_free(tr_system *sys);
 
 /* ---- deadletter.c ---- */
 void tri_dead_letter(tri_worker *worker, tr_ref to, tr_msg *msg,

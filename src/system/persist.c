@@ -171,10 +171,8 @@ tr_err tri_state_load(tr_ctx *ctx, void *self)
 {
     const tr_type *type = tri_state_type(ctx);
     const tr_actor_def *def = tri_first_behaviour(ctx->cell)->def;
-    if (type == NULL) {
-        return tr_fail(ctx, TR_EINVAL,
-                       "a stored state needs TR_STATE, not a plain struct");
-    }
+    TRI_CHECK(type != NULL);  // tri_storable
+    TR_TRY(tri_store_use(ctx->sys, ctx->cell->props->storage));
     tri_ext *ext = tri_ext_need(ctx->worker, ctx->cell);
     if (ext == NULL) {
         return TR_ENOMEM;

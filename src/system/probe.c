@@ -25,6 +25,9 @@ tr_err tr_probe_new(tr_probe **out, tr_system *sys)
         free(probe);
         return err;
     }
+    // Relaxed: a count, looked at by whoever closes the system.
+    atomic_fetch_add_explicit(&tri_layers_of(sys)->probes, 1,
+                              memory_order_relaxed);
     *out = probe;
     return TR_OK;
 }
@@ -53,6 +56,9 @@ void tr_probe_free(tr_probe *probe)
     drop_last(probe);
     tri_probe_unwatch_all(probe);
     tri_unsubscribe_ref(probe->box.sys, tr_probe_ref(probe));
+    // Relaxed: as in tr_probe_new.
+    atomic_fetch_sub_explicit(&tri_layers_of(probe->box.sys)->probes, 1,
+                              memory_order_relaxed);
     tri_mailbox_close(&probe->box);
     probe->magic = 0;
     free(probe);

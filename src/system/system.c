@@ -224,6 +224,7 @@ void tri_system_free(tr_system *sys)
         tri_top_levels_free(sys);
         tri_routers_free(sys);
         tri_reminders_free(sys);
+        tri_stores_free(sys);
         free(layers);
     }
     uint32_t workers =
@@ -257,9 +258,7 @@ tr_err (tr_system_open)(tr_system **out, const tr_system_options *options)
                           options)) {
         return TR_EINVAL;
     }
-    tri_world *world = o.world != NULL ? (tri_world *)(uintptr_t)o.world
-                                       : tri_world_posix();
-    TRI_CHECK(world->magic == TRI_WORLD_MAGIC);
+    tri_world *world = tri_world_given(o.world, "tr_system_open");
     tr_system *sys = calloc(1, sizeof(*sys));
     if (sys == NULL) {
         return TR_ENOMEM;
@@ -470,6 +469,11 @@ tr_err tr_system_close_report(tr_system *sys, tr_nanos timeout,
               tri_worker_current()->sys != sys);
     tri_world *world = sys->world;
     tri_layers *layers = tri_layers_of(sys);
+    // Relaxed: whoever made it has told us, or we could not know of it.
+    if (atomic_load_explicit(&layers->probes, memory_order_relaxed) > 0) {
+        tr_abort("tr_system_close",
+                 "a probe is open: tr_probe_free comes first");
+    }
     tr_nanos span = timeout > 0 ? timeout : sys->options.close_timeout;
     tr_nanos start = world->ops->mono(world);
     tr_ref user = guardian_ref(sys, sys->user);
@@ -512,6 +516,7 @@ tr_err tr_system_close_report(tr_system *sys, tr_nanos timeout,
         tri_logf(sys, TR_LOG_ERROR, NULL, NULL,
                  "%u actors never returned; their system is left behind",
                  zombies);
+        tri_stores_leave(sys);
         return TR_ETIMEDOUT;
     }
     stop_threads_and_free(sys);

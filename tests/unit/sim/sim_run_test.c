@@ -342,6 +342,8 @@ static void test_the_limit_holds(void **state)
     tri_sim_result result = run(options, 1, text);
     assert_int_equal(result.err, TR_EFAILED);
     assert_in_range(result.time, TR_MINUTES(5), TR_MINUTES(5) + TR_MS(1));
+    assert_non_null(strstr(text, "the workload: has not ended within"));
+    assert_non_null(strstr(text, "limit of 300 s; tr_sim_options.limit"));
 }
 
 /* ---- plans ---- */
@@ -438,6 +440,8 @@ static void test_the_command_line(void **state)
     assert_int_equal(main_with(&options, "--seed", NULL, NULL), 2);
     assert_int_equal(main_with(&options, "--seed", "x", NULL), 2);
     assert_int_equal(main_with(&options, "--seeds", "0", NULL), 2);
+    assert_int_equal(main_with(&options, "--sed", "7", NULL), 2);
+    assert_int_equal(main_with(&options, "--help", NULL, NULL), 0);
     assert_int_equal(main_with(&options, "--what", NULL, NULL), 2);
     it.fail_at = 100;
     assert_int_equal(main_with(&options, "--seed", "1", "--shrink"), 1);

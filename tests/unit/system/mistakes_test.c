@@ -27,6 +27,7 @@ TR_REQUEST(AskAsSystem, Number);
 TR_REQUEST(Save, Number);
 TR_REQUEST(Assert, Number);
 TR_REQUEST(Wrong, Number);
+TR_REQUEST(Twice, Number);
 TR_MESSAGE(Stray);
 TR_STATE(Novice, (int64_t, n));
 
@@ -83,9 +84,29 @@ static tr_err on_assert(tr_ctx *ctx, Novice *self, const Assert *m)
     return TR_OK;
 }
 
+static tr_err on_twice(tr_ctx *ctx, Novice *self, const Twice *m)
+{
+    (void)self;
+    TR_TRY(tr_reply(ctx, m, .n = 1));
+    return tr_reply(ctx, m, .n = 2);
+}
+
 TR_ACTOR(novice, Novice, TR_ON(Ask, on_ask), TR_ON(AskSelf, on_ask_self),
+         TR_ON(Twice, on_twice),
          TR_ON(AskAsSystem, on_ask_as_system), TR_ON(Save, on_save),
          TR_ON(Assert, on_assert));
+
+/* Its state is a plain struct: it has no schema. */
+typedef struct Plain {
+    int64_t n;
+} Plain;
+
+static tr_err on_plain_ask(tr_ctx *ctx, Plain *self, const Ask *m)
+{
+    return tr_reply(ctx, m, .n = self->n);
+}
+
+TR_ACTOR(plain, Plain, TR_ON(Ask, on_plain_ask));
 
 static void take_log(void *user, const tr_log_record *record)
 {
@@ -185,6 +206,15 @@ static void test_assertion_says_that_it_is_one(void **state)
          "decision: restart");
 }
 
+static void test_answering_twice_says_how_it_came(void **state)
+{
+    scene *s = *state;
+    assert_int_equal(tr_ask(s->sys, s->novice, NULL, 0, Twice), TR_OK);
+    tr_sim_advance(s->sim, TR_MS(1));
+    SAYS(s->log, "/user/novice", "Twice has been answered already",
+         "earlier tr_reply", "tr_keep", "decision: restart");
+}
+
 /* ---- names and spawning ---- */
 
 static void test_duplicate_name(void **state)
@@ -260,7 +290,16 @@ static void test_kind_that_nobody_hosts(void **state)
     tr_tell(s->sys, ref, Stray);
     tr_sim_advance(s->sim, TR_MS(1));
     SAYS(s->log, "Stray to local::novice/ann", "tr_host");
+    // A name that is spelled wrong stands beside the right one.
     TR_MUST(tr_host(s->sys, novice));
+    TR_MUST(tr_host(s->sys, plain));
+    ref = tr_virtual(s->sys, "novize", "ann");
+    assert_int_equal(tr_ask(s->sys, ref, NULL, 0, Ask), TR_ENOENT);
+    SAYS(tr_error_text(s->sys), "local::novize/ann", "nobody hosts its kind",
+         "hosted here: plain, novice");
+    tr_tell(s->sys, ref, Stray);
+    tr_sim_advance(s->sim, TR_MS(1));
+    SAYS(s->log, "Stray to local::novize/ann", "hosted here: plain, novice");
     assert_int_equal(tr_host(s->sys, novice), TR_EEXIST);
     SAYS(tr_error_text(s->sys), "cannot host novice", "already");
 }
@@ -279,6 +318,28 @@ static void test_persist_without_storage(void **state)
     assert_int_equal(tr_ask(s->sys, s->novice, NULL, 0, Save), TR_ESTORAGE);
     SAYS(s->inside, "tr_persist at ", "mistakes_test.c:",
          "no storage", ".storage");
+}
+
+static void test_plain_struct_as_stored_state(void **state)
+{
+    scene *s = *state;
+    tr_storage *store;
+    TR_MUST(tr_storage_memory(&store));
+    tr_ref ref = tr_spawn(s->sys, plain, .name = "p", .storage = store);
+    assert_int_equal(tr_ref_err(ref), TR_EINVAL);
+    SAYS(tr_error_text(s->sys), "cannot spawn plain \"p\"",
+         "a stored state needs TR_STATE");
+    assert_int_equal(tr_host(s->sys, plain, .storage = store), TR_EINVAL);
+    SAYS(tr_error_text(s->sys), "cannot host plain",
+         "a stored state needs TR_STATE");
+    // Nor by way of the options of one that can be stored.
+    tr_ref good = tr_spawn(s->sys, novice, .storage = store);
+    assert_int_equal(tr_ref_err(good), TR_OK);
+    ref = tr_spawn(s->sys, plain, .storage = store);
+    assert_int_equal(tr_ref_err(ref), TR_EINVAL);
+    TR_MUST(tr_system_close(s->sys, 0));
+    s->sys = NULL;
+    tr_storage_close(store);
 }
 
 /* ---- a system that is not open ---- */
@@ -381,6 +442,125 @@ static void test_no_postgres_is_in_the_log(void **state)
     SAYS(text, "ERROR", "/nowhere/.s.PGSQL.7", "start the server");
 }
 
+/* ---- the order of closing, and options without a size ---- */
+
+static void close_store_first(void)
+{
+    tr_system *sys;
+    tr_storage *store;
+    TR_MUST(tr_storage_memory(&store));
+    TR_MUST(tr_system_open(&sys, .workers = 1));
+    TR_MUST(tr_host(sys, novice, .storage = store));
+    tr_storage_close(store);
+}
+
+static void close_with_a_probe(void)
+{
+    tr_system *sys;
+    tr_probe *probe;
+    TR_MUST(tr_system_open(&sys, .workers = 1));
+    TR_MUST(tr_probe_new(&probe, sys));
+    TR_MUST(tr_system_close(sys, 0));
+}
+
+static void free_the_world_first(void)
+{
+    tr_sim *sim;
+    tr_system *sys;
+    TR_MUST(tr_sim_new(&sim, 1));
+    TR_MUST(tr_system_open(&sys, .world = tr_sim_world(sim)));
+    tr_sim_free(sim);
+}
+
+static void give_the_simulation_itself(void)
+{
+    tr_sim *sim;
+    tr_system *sys;
+    TR_MUST(tr_sim_new(&sim, 1));
+    TR_MUST(tr_system_open(&sys, .world = sim));
+}
+
+static void must_find_an_actor(void)
+{
+    tr_system *sys;
+    TR_MUST(tr_system_open(&sys, .workers = 1));
+    tr_ref ref = tr_spawn(sys, novice, .name = "novice");
+    TR_MUST(tr_ask(sys, ref, NULL, 0, Wrong));
+}
+
+static void must_not_tell_old_news(void)
+{
+    tr_system *sys;
+    TR_MUST(tr_system_open(&sys, .workers = 1));
+    (void)tr_lookup(sys, "/user/nobody");
+    TR_MUST(TR_EIO);
+}
+
+static void must_hold(void (*act)(void), char *text)
+{
+    int status = said(act, text, TEXT_MAX);
+    assert_false(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+static void test_wrong_order_of_closing(void **state)
+{
+    char text[TEXT_MAX];
+    (void)state;
+    must_hold(close_store_first, text);
+    SAYS(text, "tr_storage_close", "still uses it", "close that first");
+    must_hold(close_with_a_probe, text);
+    SAYS(text, "tr_system_close", "a probe is open", "tr_probe_free");
+    must_hold(free_the_world_first, text);
+    SAYS(text, "tr_sim_free", "a system is open", "tr_system_close");
+}
+
+static void test_simulation_in_place_of_its_world(void **state)
+{
+    char text[TEXT_MAX];
+    (void)state;
+    must_hold(give_the_simulation_itself, text);
+    SAYS(text, "tr_system_open", "is no world", "tr_sim_world(sim)");
+}
+
+static void test_must_says_all_that_is_known(void **state)
+{
+    char text[TEXT_MAX];
+    (void)state;
+    must_hold(must_find_an_actor, text);
+    SAYS(text, "mistakes_test.c:", "TR_EUNHANDLED", "Wrong of /user/novice",
+         "no TR_ON for it");
+    must_hold(must_not_tell_old_news, text);
+    SAYS(text, "mistakes_test.c:", "TR_EIO", tr_strerror(TR_EIO));
+    assert_null(strstr(text, "nobody"));
+}
+
+static void open_without_a_size(void)
+{
+    tr_storage *store;
+    tr_storage_options options = {.world = NULL};
+    if (tr_storage_sqlite_with(&store, "bank.db", &options) != TR_EINVAL) {
+        fprintf(stderr, "opened");
+    }
+}
+
+static void simulate_without_a_size(void)
+{
+    tr_sim_options options = {.seed = 1};
+    if (tr_sim_run(&options) != TR_EINVAL) {
+        fprintf(stderr, "run");
+    }
+}
+
+static void test_options_without_a_size(void **state)
+{
+    char text[TEXT_MAX];
+    (void)state;
+    assert_int_equal(said(open_without_a_size, text, sizeof(text)), 0);
+    SAYS(text, "ERROR", ".size is not sizeof(tr_storage_options)");
+    assert_int_equal(said(simulate_without_a_size, text, sizeof(text)), 0);
+    SAYS(text, "ERROR", ".size is not sizeof(tr_sim_options)");
+}
+
 #define ON_SCENE(test)                                                         \
     cmocka_unit_test_setup_teardown(test, open_scene, close_scene)
 
@@ -392,6 +572,7 @@ int main(void)
         ON_SCENE(test_asking_oneself_shows_the_circle),
         ON_SCENE(test_waiting_as_sys_in_a_handler),
         ON_SCENE(test_assertion_says_that_it_is_one),
+        ON_SCENE(test_answering_twice_says_how_it_came),
         ON_SCENE(test_duplicate_name),
         ON_SCENE(test_names_that_cannot_be),
         ON_SCENE(test_spawn_options_that_cannot_be),
@@ -400,11 +581,16 @@ int main(void)
         ON_SCENE(test_kind_that_nobody_hosts),
         ON_SCENE(test_name_of_a_virtual_actor_that_cannot_be),
         ON_SCENE(test_persist_without_storage),
+        ON_SCENE(test_plain_struct_as_stored_state),
         ON_SCENE(test_spawn_while_closing),
         ON_SCENE(test_ref_of_a_closed_system),
         cmocka_unit_test(test_no_system_at_all),
         cmocka_unit_test(test_store_without_a_folder_is_in_the_log),
         cmocka_unit_test(test_no_postgres_is_in_the_log),
+        cmocka_unit_test(test_wrong_order_of_closing),
+        cmocka_unit_test(test_simulation_in_place_of_its_world),
+        cmocka_unit_test(test_must_says_all_that_is_known),
+        cmocka_unit_test(test_options_without_a_size),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

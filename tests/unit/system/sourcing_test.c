@@ -629,7 +629,7 @@ static void test_a_panic_while_applying_stores_nothing(void **state)
 static void test_rule_28_kill_while_events_are_in_flight(void **state)
 {
     fixture *f = *state;
-    slow_store slow;
+    static slow_store slow;  // outlives the system
     slow_open(&slow, f->inner);
     tr_ref ref = tr_spawn(f->sys, ledger, .name = "ray",
                           .storage = &slow.base);
@@ -663,7 +663,7 @@ TR_ACTOR(runner, Ledger, LEDGER, TR_HOOK(on_run, emit_on_run));
 static void test_two_turns_do_not_emit_at_once(void **state)
 {
     fixture *f = *state;
-    slow_store slow;
+    static slow_store slow;  // outlives the system
     slow_open(&slow, f->inner);
     tr_ref ref = tr_spawn(f->sys, runner, .name = "rex", .joinable = true,
                           .storage = &slow.base);
