@@ -23,14 +23,17 @@ NINJA_FLAGS := -v
 endif
 MAKEFLAGS += --no-print-directory
 
-# Stress counts are multiplied by this; the tests read it themselves.
+# Stress counts are multiplied by this; the tests read it themselves. An
+# `export` of what is not set would give them an empty text.
+ifneq ($(TR_TEST_SCALE),)
 export TR_TEST_SCALE
+endif
 
 BUILD = $(Q)cmake --build build/$(1) -j $(JOBS) $(2) -- $(NINJA_FLAGS)
 TEST = $(Q)ctest --test-dir build/$(1) -j 2 --output-on-failure \
 	--no-tests=ignore $(2)
 
-.PHONY: all help deps-% run demo test check style bench bench-peers sim sim-fresh \
+.PHONY: all help deps-% run demo run-many test check style bench bench-peers sim sim-fresh \
 	planted mutations fuzz crash coverage install uninstall format lint \
 	requirements clean
 
@@ -39,6 +42,7 @@ all: build/release/build.ninja
 
 help:
 	@echo 'make run          build and run the demo'
+	@echo 'make run-many     N=20 times with each store; STORE, SECONDS'
 	@echo 'make test         all tests, debug build (5 minutes at most)'
 	@echo 'make check        compilers, sanitizers, torture: all tests'
 	@echo 'make style        headers, layers, symbols'
@@ -75,6 +79,11 @@ run: deps-build $(if $(filter postgres,$(STORE)),deps-postgres) \
 	$(Q)build/release/demo/bank $(ARGS)
 
 demo: run
+
+# N times with each store, and a table of how they ended; see the script.
+run-many: deps-build deps-postgres build/release/build.ninja
+	$(call BUILD,release,--target bank)
+	$(Q)tools/run_many.sh build/release/demo/bank
 
 # ---- tests ----
 
@@ -175,14 +184,11 @@ bench-peers: deps-bench build/release/build.ninja
 # ---- installing ----
 
 install: deps-install build/release/build.ninja
-	$(call BUILD,release)
-	$(Q)DESTDIR='$(DESTDIR)' cmake --install build/release \
-		--prefix '$(PREFIX)' >build/release/install.log || \
-		{ cat build/release/install.log; exit 1; }
-	@echo 'installed in $(DESTDIR)$(PREFIX)'
+	$(call BUILD,release,--target installed)
+	$(Q)tools/install.sh build/release '$(PREFIX)' '$(DESTDIR)'
 
 uninstall: build/release/build.ninja
-	$(call BUILD,release)
+	$(call BUILD,release,--target installed)
 	$(Q)tools/uninstall.sh build/release '$(PREFIX)' '$(DESTDIR)'
 
 # ---- the look of the sources ----

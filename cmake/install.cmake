@@ -62,3 +62,12 @@ if(Python3_FOUND)
 else()
     message(WARNING "no man pages: no python3")
 endif()
+
+# All that is installed, and no test or program beside it.
+add_custom_target(installed DEPENDS troupe troupe_static)
+foreach(component ${troupe_components})
+    add_dependencies(installed troupe_${component} troupe_${component}_static)
+endforeach()
+if(TARGET troupe_man)
+    add_dependencies(installed troupe_man)
+endif()

@@ -163,7 +163,11 @@ if(TROUPE_SCRIPTS)
             set(name ${area}.${stem})
             add_test(NAME ${name} COMMAND "${script}"
                 WORKING_DIRECTORY "${PROJECT_BINARY_DIR}")
-            troupe_test_properties(${name} 300 ${area})
+            set(limit 300)
+            if(area STREQUAL "model")
+                set(limit 900)  # Spin computes all the time
+            endif()
+            troupe_test_properties(${name} ${limit} ${area})
             set_property(TEST ${name} APPEND PROPERTY ENVIRONMENT
                 "TR_SOURCE_DIR=${PROJECT_SOURCE_DIR}"
                 "TR_BUILD_DIR=${PROJECT_BINARY_DIR}"

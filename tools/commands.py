@@ -2,7 +2,8 @@
 """commands.py - every command that the documents tell a reader to type.
 
 Finds them in README.md, template/README.md and docs/guide: lines of `sh`
-blocks, and words in backquotes that begin like a command. Each must be in
+blocks, lines of `text` blocks and words in backquotes that begin like a
+command. Each must be in
 tests/style/commands.txt, which says which test runs it, or the same thing
 with other numbers:
 
@@ -18,6 +19,10 @@ import re
 import sys
 
 BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.M | re.S)
+TEXT = re.compile(r"^```text\n(.*?)^```$", re.M | re.S)
+# In a text block a line that begins so is no output.
+TYPED = re.compile(r"(?:make|cmake|ctest|cc|gcc|valgrind|export|git|tools/\S+"
+                   r"|build/\S+|\./\S+) \S")
 INLINE = re.compile(r"(?<!`)`((?:make|cmake|ctest|cc|gcc|tools/\S+\.(?:sh|py)) "
                     r"[^`\n]+)`(?!`)")
 
@@ -30,6 +35,10 @@ def commands(text):
             for command in line.split(" && "):
                 if command.strip():
                     yield command.strip()
+    for block in TEXT.finditer(text):
+        for line in block.group(1).splitlines():
+            if TYPED.match(line):
+                yield line.strip()
     for match in INLINE.finditer(BLOCK.sub("", text)):
         yield match.group(1).strip()
 

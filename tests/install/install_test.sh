@@ -10,7 +10,15 @@ prefix="$work/prefix"
 program="$work/program"
 cc=${TR_CC:-cc}
 
-cmake --install "$TR_BUILD_DIR" --prefix "$prefix" >"$work/install.log"
+"$TR_SOURCE_DIR/tools/install.sh" "$TR_BUILD_DIR" "$prefix" \
+    >"$work/install.log"
+grep -q "^installed in $prefix\$" "$work/install.log"
+grep -q "export PKG_CONFIG_PATH=$prefix/.* LD_LIBRARY_PATH=$prefix/lib" \
+    "$work/install.log" || {
+    echo "nothing is said about where it is found:"
+    cat "$work/install.log"
+    exit 1
+}
 
 mkdir "$program"
 cp "$TR_SOURCE_DIR/tests/install/hello.c" \
@@ -57,6 +65,36 @@ if "$cc" -std=gnu11 -c wrong.c $(pkg-config --cflags troupe) 2>/dev/null; then
     echo "a double * was taken for a char *"
     exit 1
 fi
+
+step "what the first page of the guide says"
+mkdir "$work/home" "$work/home/mine"
+"$TR_SOURCE_DIR/tools/install.sh" "$TR_BUILD_DIR" "$work/home/.local" >/dev/null
+cp "$TR_SOURCE_DIR/examples/01_hello.c" "$work/home/mine/hello.c"
+sed -n '/^## 5/,$p' "$TR_SOURCE_DIR/docs/guide/01-first-actor.md" |
+    awk '/^```sh/ { on = 1; next } /^```/ { on = 0 } on && !/^make /' \
+        >"$work/lines"
+[ "$(wc -l <"$work/lines")" -ge 3 ]
+said=$(cd "$work/home/mine" && env -u PKG_CONFIG_PATH HOME="$work/home" \
+    sh -eu "$work/lines")
+[ "$said" = "Hello, world!" ] || {
+    echo "the guide's lines said: $said"
+    exit 1
+}
+"$TR_SOURCE_DIR/tools/uninstall.sh" "$TR_BUILD_DIR" "$work/home/.local" \
+    >/dev/null
+
+step "for a package: only below DESTDIR"
+"$TR_SOURCE_DIR/tools/install.sh" "$TR_BUILD_DIR" /opt/troupe "$work/package" \
+    >"$work/install.log"
+[ "$(cat "$work/install.log")" = "installed in $work/package/opt/troupe" ]
+[ -f "$work/package/opt/troupe/include/troupe/troupe.h" ]
+"$TR_SOURCE_DIR/tools/uninstall.sh" "$TR_BUILD_DIR" /opt/troupe \
+    "$work/package" >/dev/null
+left=$(find "$work/package" ! -type d)
+[ -z "$left" ] || {
+    echo "left behind: $left"
+    exit 1
+}
 
 step "CMake package"
 cmake -S . -B build -G Ninja --log-level=WARNING \

@@ -184,7 +184,11 @@ int main(void)
     tr_metrics_snapshot m = {.size = sizeof(m)};
     uint32_t incomplete = 0;
 
-    b.rounds = 5000 * (scale != NULL ? (uint32_t)atoi(scale) : 1);
+    b.rounds = 5000;
+    if (scale != NULL && scale[0] != '\0') {
+        double scaled = b.rounds * atof(scale);
+        b.rounds = scaled < 1.0 ? 1 : (uint32_t)scaled;
+    }
     atomic_store(&b.left, SENDERS);
     TR_MUST(tr_system_open(&b.sys, .workers = 3, .log_level = TR_LOG_ERROR));
     TR_MUST(tr_host(b.sys, target, .idle = 1000));

@@ -23,17 +23,28 @@ while read -r words; do
 done <"$work/makes"
 make -C "$TR_SOURCE_DIR" help | grep -q 'make run'
 
+# What is not set is not handed on to the tests as an empty text.
+printf 'include Makefile\nprobe:\n\t@env | grep TR_TEST_SCALE || echo unset\n' \
+    >"$work/probe.mk"
+scale=$(env -u TR_TEST_SCALE make -s -C "$TR_SOURCE_DIR" -f "$work/probe.mk" \
+    probe)
+[ "$scale" = unset ] || { echo "make hands on: $scale"; exit 1; }
+scale=$(make -s -C "$TR_SOURCE_DIR" -f "$work/probe.mk" probe TR_TEST_SCALE=3)
+[ "$scale" = TR_TEST_SCALE=3 ] || { echo "make hands on: $scale"; exit 1; }
+
 mkdir -p "$work/tree/docs/guide" "$work/tree/tests/style"
 printf 'make a  <-  here\nmake b  <-  here\nmake c  <-  gone\n' \
     >"$work/tree/tests/style/commands.txt"
 echo here >"$work/known"
 printf '```sh\nmake a   # first\nmake d\n```\nor `make c`, `not this`\n' \
     >"$work/tree/README.md"
+printf '```text\nbuild/program ran\nit said so\n```\n' >>"$work/tree/README.md"
 if "$check" --root "$work/tree" --tests "$work/known" >"$work/found"; then
     echo "nothing was found"
     exit 1
 fi
 for text in 'no test runs `make d`' 'no document has `make b`' \
+    'no test runs `build/program ran`' \
     'there is no test gone'; do
     grep -qF "$text" "$work/found" || {
         echo "not found: $text"
@@ -41,4 +52,4 @@ for text in 'no test runs `make d`' 'no document has `make b`' \
         exit 1
     }
 done
-[ "$(wc -l <"$work/found")" = 3 ]
+[ "$(wc -l <"$work/found")" = 4 ]

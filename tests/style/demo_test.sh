@@ -4,7 +4,10 @@
 # in peace, nothing is left behind, nonsense is refused.
 set -eu
 bank="$TR_BUILD_DIR/demo/bank"
-[ -x "$bank" ] || exit 77
+[ -x "$bank" ] || {
+    echo "no $bank: it needs SQLite and PostgreSQL, tools/deps.sh build"
+    exit 1
+}
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 mkdir "$dir/tmp"
@@ -24,14 +27,16 @@ must_say "$dir/real" 'yes  2 times killed by SIGKILL, 2 times back'
 must_say "$dir/real" 'The bank has kept every promise'
 [ -z "$(ls "$TMPDIR")" ] || { echo 'left behind:'; ls "$TMPDIR"; exit 1; }
 
-# The same on PostgreSQL, where its programs are.
-if ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1; then
-    STORE=postgres ACCOUNTS=200 "$bank" 4 >"$dir/pg" 2>&1 ||
-        { cat "$dir/pg"; exit 1; }
-    must_say "$dir/pg" 'A bank on PostgreSQL'
-    must_say "$dir/pg" 'yes  2 times killed by SIGKILL, 2 times back'
-    [ -z "$(ls "$TMPDIR")" ] || { echo 'left behind:'; ls "$TMPDIR"; exit 1; }
-fi
+# The same on PostgreSQL.
+ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || {
+    echo 'no PostgreSQL: tools/deps.sh test installs it'
+    exit 1
+}
+STORE=postgres ACCOUNTS=200 "$bank" 4 >"$dir/pg" 2>&1 ||
+    { cat "$dir/pg"; exit 1; }
+must_say "$dir/pg" 'A bank on PostgreSQL'
+must_say "$dir/pg" 'yes  2 times killed by SIGKILL, 2 times back'
+[ -z "$(ls "$TMPDIR")" ] || { echo 'left behind:'; ls "$TMPDIR"; exit 1; }
 
 # Until Ctrl-C.
 KEEP=1 ACCOUNTS=100 "$bank" >"$dir/keep" &
@@ -54,6 +59,23 @@ if [ "$(tail -n 1 "$dir/a")" = "$(tail -n 1 "$dir/c")" ]; then
     echo 'two seeds, one run'
     exit 1
 fi
+
+# Many times.
+many="$TR_SOURCE_DIR/tools/run_many.sh"
+export LOGS="$dir/logs"
+N=2 SECONDS=2 STORE='sqlite sim' ACCOUNTS=100 "$many" "$bank" >"$dir/many" ||
+    { cat "$dir/many" "$LOGS"/*; exit 1; }
+must_say "$dir/many" 'sqlite    2 of 2 with exit 0'
+must_say "$dir/many" 'sim       2 of 2 with exit 0'
+printf '#!/bin/sh\necho "  no  money is conserved"\nexit 3\n' >"$dir/thief"
+chmod +x "$dir/thief"
+if N=2 STORE=sqlite "$many" "$dir/thief" >"$dir/many"; then
+    echo 'runs that failed were not counted'
+    exit 1
+fi
+must_say "$dir/many" 'sqlite    0 of 2 with exit 0; the others: 3 3'
+must_say "$dir/many" 'no  money is conserved'
+unset LOGS
 
 # Nonsense.
 refused() {

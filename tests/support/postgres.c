@@ -75,8 +75,7 @@ static const struct passwd *runner(void)
 }
 
 /* In the child: becomes the program. */
-static void become(const pg_server *server, const char *program,
-                   char *const args[])
+static void become(const pg_server *server, const char *program, char *args[])
 {
     char path[2 * PATH_SIZE], log[2 * PATH_SIZE];
     const struct passwd *user = runner();
@@ -94,13 +93,13 @@ static void become(const pg_server *server, const char *program,
     // After setuid, which would clear it.
     (void)prctl(PR_SET_PDEATHSIG, SIGQUIT);
     (void)snprintf(path, sizeof(path), "%s%s", server->bin, program);
+    args[0] = path;  // where they look for their siblings
     (void)execvp(path, args);
     (void)dprintf(2, "%s: %s\n", path, strerror(errno));
     _exit(127);
 }
 
-static pid_t launch(const pg_server *server, const char *program,
-                    char *const args[])
+static pid_t launch(const pg_server *server, const char *program, char *args[])
 {
     pid_t child = fork();
 

@@ -281,7 +281,7 @@ uint32_t stage_depth(stage *it, tr_ref ref)
 uint64_t stage_scaled(uint64_t count)
 {
     const char *text = getenv("TR_TEST_SCALE");
-    double scale = text != NULL ? atof(text) : 1.0;
+    double scale = text != NULL && text[0] != '\0' ? atof(text) : 1.0;
     double scaled = (double)count * scale;
     return scaled < 1.0 ? 1 : (uint64_t)scaled;
 }

@@ -1,0 +1,51 @@
+#!/bin/sh
+# says.sh - the compilers say what the chapter on troubleshooting quotes; see
+# says.c, which has the mistakes.
+set -eu
+here="$TR_SOURCE_DIR/tests/api"
+page="$TR_SOURCE_DIR/docs/guide/08-troubleshooting.md"
+failed=0
+count=0
+
+# words NUMBER WHO: what the case says of it.
+words() {
+    awk -v number="$1" -v who="// $2: " '
+        $0 == "#if CASE == " number { on = 1 }
+        on && /^#endif/ { exit }
+        on && (at = index($0, who)) { print substr($0, at + length(who)) }
+    ' "$here/says.c"
+}
+
+compile() {
+    LC_ALL=C "$1" -std=gnu11 -Wall -Wextra -Wshadow -Werror -fsyntax-only \
+        -I"$TR_SOURCE_DIR/include" -DCASE="$2" "$here/says.c" 2>&1
+}
+
+for compiler in gcc clang; do
+    compile "$compiler" 0
+done
+for number in $(sed -n 's/^#if CASE == \([0-9]*\)$/\1/p' "$here/says.c"); do
+    for compiler in gcc clang; do
+        wanted=$(words "$number" "$compiler")
+        said=$(compile "$compiler" "$number") && {
+            echo "case $number: $compiler takes it"
+            failed=1
+        }
+        case $said in
+        *"$wanted"*) count=$((count + 1)) ;;
+        *)
+            echo "case $number: $compiler does not say: $wanted"
+            printf '%s\n' "$said" | grep error | head -n 3
+            failed=1
+            ;;
+        esac
+    done
+    quoted=$(words "$number" page)
+    [ -n "$quoted" ] || quoted=$(words "$number" gcc)
+    grep -qF -- "$quoted" "$page" || {
+        echo "case $number: not on the page: $quoted"
+        failed=1
+    }
+done
+[ "$count" -ge 30 ] || failed=1
+exit $failed
