@@ -15,7 +15,7 @@ source; without it the whole file is shown, without such lines.
 Usage: snippets.py [--write] [root]. Reports what is not current and ends with
 1, or with --write brings it up to date. Also reported, in README.md and
 docs/guide: C that comes from no source, `make` commands that do not exist;
-and, in every document, links to files that are not there.
+and, in every document, links to files or headings that are not there.
 """
 import pathlib
 import re
@@ -27,7 +27,8 @@ BLOCK = re.compile(
 MARK = re.compile(r"<!-- snippet: (\S+) -->\n")
 C_FENCE = re.compile(r"^```c$", re.M)
 SHELL = re.compile(r"^```sh\n(.*?)^```$", re.M | re.S)
-LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)\s]*)?\)")
+LINK = re.compile(r"\]\(([^)#\s]*)(?:#([^)\s]*))?\)")
+HEADING = re.compile(r"^#+ +(.+?) *$", re.M)
 BEGIN = re.compile(r"^\s*// \[snippet: ([\w-]+)\]$")
 END = re.compile(r"^\s*// \[end\]$")
 
@@ -104,12 +105,26 @@ def check_prose(root, document, text, report):
                     report(f"{document}: make {word} does not exist")
 
 
+def anchors(text):
+    """The names of a document's headings, as a reader's browser makes them."""
+    plain = re.sub(r"```.*?```", "", text, flags=re.S)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+            for heading in HEADING.findall(plain)}
+
+
 def check_links(root, document, text, report):
-    for link in LINK.findall(re.sub(r"```.*?```", "", text, flags=re.S)):
+    plain = re.sub(r"```.*?```", "", text, flags=re.S)
+    for link, anchor in LINK.findall(plain):
         if "://" in link or link.startswith("mailto:"):
             continue
-        if not (root / document).parent.joinpath(link).exists():
+        target = (root / document).parent.joinpath(link) if link else \
+            root / document
+        if not target.exists():
             report(f"{document}: link to {link}, which is not there")
+        elif anchor and target.suffix == ".md" and \
+                anchor not in anchors(target.read_text()):
+            report(f"{document}: link to {link}#{anchor}, which has no such "
+                   "heading")
 
 
 def main():

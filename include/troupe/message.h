@@ -273,5 +273,14 @@ TR_MESSAGE(tr_none);
 #define tr_ref_path(from, ref, buf, size)                                      \
     __extension__(tr_ref_path)((from), (ref), (buf), (size))
 
-#endif /* !__cplusplus */
+#else /* __cplusplus */
+
+#define TR_IS_C_(what)                                                         \
+    static_assert(sizeof(int) == 0,                                            \
+                  what " is for C: declare messages and actors in a C file")
+#define TR_MESSAGE(...)  TR_IS_C_("TR_MESSAGE")
+#define TR_REQUEST(...)  TR_IS_C_("TR_REQUEST")
+#define TR_STATE(...)    TR_IS_C_("TR_STATE")
+
+#endif /* __cplusplus */
 #endif

@@ -48,4 +48,18 @@ for number in $(sed -n 's/^#if CASE == \([0-9]*\)$/\1/p' "$here/says.c"); do
     }
 done
 [ "$count" -ge 30 ] || failed=1
+
+# The macros are no C++, and say so.
+for compiler in g++ clang++; do
+    said=$(printf '#include <troupe/troupe.h>\nTR_MESSAGE(A, (int, n));\n' |
+        "$compiler" -std=c++17 -x c++ -fsyntax-only \
+            -I"$TR_SOURCE_DIR/include" - 2>&1) && failed=1
+    case $said in
+    *'TR_MESSAGE is for C'*) ;;
+    *)
+        echo "$compiler does not say that TR_MESSAGE is for C: $said"
+        failed=1
+        ;;
+    esac
+done
 exit $failed

@@ -63,6 +63,10 @@ M
 finds 'link to b.md' <<'M'
 [b](b.md#top)
 M
+finds 'link to #the-end, which has no such heading' <<'M'
+# The beginning
+[end](#the-end)
+M
 
 # --write mends what has changed, and then nothing is found.
 cat >"$planted/docs/guide/a.md" <<'M'
