@@ -24,7 +24,7 @@ done <"$work/makes"
 make -C "$TR_SOURCE_DIR" help | grep -q 'make run'
 
 # What is not set is not handed on to the tests as an empty text.
-printf 'include Makefile\nprobe:\n\t@env | grep TR_TEST_SCALE || echo unset\n' \
+printf 'include Makefile\nprobe:\n\t@env | grep ^TR_TEST_SCALE || echo unset\n' \
     >"$work/probe.mk"
 scale=$(env -u TR_TEST_SCALE make -s -C "$TR_SOURCE_DIR" -f "$work/probe.mk" \
     probe)
