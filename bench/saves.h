@@ -7,7 +7,7 @@
 #include "bench.h"
 
 #define SAVES_STATE_SIZE 256  // of a stored state, about; raw: exactly
-#define SAVES_KEY_SIZE   32
+#define SAVES_KEY_SIZE   48
 
 /*
  * Spawns b->n actors with this store, each with a state of its own, and lets

@@ -50,6 +50,18 @@ static inline tri_link *tri_list_last(const tri_list *list)
     return tri_list_is_empty(list) ? NULL : list->head.prev;
 }
 
+/* Moves all items of `from` to the end of `to`. */
+static inline void tri_list_move(tri_list *to, tri_list *from)
+{
+    if (!tri_list_is_empty(from)) {
+        from->head.next->prev = to->head.prev;
+        to->head.prev->next = from->head.next;
+        from->head.prev->next = &to->head;
+        to->head.prev = from->head.prev;
+        tri_list_init(from);
+    }
+}
+
 /* Puts a free link behind `place`, which is in a list or is its head. */
 static inline void tri_link_insert(tri_link *place, tri_link *link)
 {

@@ -35,16 +35,19 @@ static void drop_and_wake(tri_inbox *inbox)
 
 void tri_inbox_push(tri_inbox *inbox, tri_list *ops)
 {
-    tri_link *link;
+    uint32_t count = 0;
 
     if (tri_list_is_empty(ops)) {
         return;
     }
+    TRI_LIST_EACH(link, ops)
+    {
+        count++;
+    }
     tri_lock_take(&inbox->lock);
     TRI_CHECK(!inbox->closed);
-    while ((link = tri_list_pop_front(ops)) != NULL) {
-        tri_list_push_back(&inbox->ops, link);
-    }
+    tri_list_move(&inbox->ops, ops);
+    inbox->count += count;
     drop_and_wake(inbox);
 }
 
@@ -69,12 +72,14 @@ static bool take_some(tri_inbox *inbox, tri_list *out, uint32_t max,
     bool ready = inbox->nudged || inbox->closed;
 
     inbox->nudged = false;
-    while (*count < max) {
-        tri_link *link = tri_list_pop_front(&inbox->ops);
-        if (link == NULL) {
-            break;
-        }
-        tri_list_push_back(out, link);
+    if (inbox->count <= max - *count) {
+        // All of them: none is touched here, where others wait.
+        tri_list_move(out, &inbox->ops);
+        *count += inbox->count;
+        inbox->count = 0;
+    }
+    for (; inbox->count > 0 && *count < max; inbox->count--) {
+        tri_list_push_back(out, tri_list_pop_front(&inbox->ops));
         (*count)++;
     }
     return ready || *count > 0;

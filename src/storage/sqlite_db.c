@@ -245,13 +245,20 @@ tri_store_bytes tri_sqlite_column(sqlite3_stmt *statement, int at)
                              (size_t)sqlite3_column_bytes(statement, at)};
 }
 
-uint64_t tri_sqlite_sum(tri_store_bytes key, uint64_t number,
-                        tri_store_bytes bytes)
+uint64_t tri_sqlite_sum_hashed(uint64_t key_hash, uint64_t number,
+                               tri_store_bytes bytes)
 {
-    uint64_t sum = tri_hash_mix(tri_hash_bytes(key.at, key.size) ^ number);
+    uint64_t sum = tri_hash_mix(key_hash ^ number);
 
     sum = tri_hash_mix(sum ^ tri_hash_bytes(bytes.at, bytes.size));
     return sum & TRI_STORE_NUMBER_MAX;
+}
+
+uint64_t tri_sqlite_sum(tri_store_bytes key, uint64_t number,
+                        tri_store_bytes bytes)
+{
+    return tri_sqlite_sum_hashed(tri_hash_bytes(key.at, key.size), number,
+                                 bytes);
 }
 
 uint64_t tri_sqlite_event_sum(tri_store_bytes key, uint64_t number,
@@ -490,15 +497,10 @@ static int put_row(tri_journal *journal, sqlite3_stmt *statement)
                              tri_sqlite_sum(key, version, bytes))) {
         return SQLITE_CORRUPT;
     }
-    tri_journal_entry *entry = tri_journal_entry_new(key, bytes);
-    if (entry == NULL || tri_journal_promise(journal, 1) != TR_OK) {
-        tri_journal_entry_free(entry);
-        return SQLITE_NOMEM;
-    }
-    entry->row = (uint64_t)sqlite3_column_int64(statement, 0);
-    entry->version = version;
-    tri_journal_put(journal, entry);
-    return SQLITE_OK;
+    uint64_t row = (uint64_t)sqlite3_column_int64(statement, 0);
+    return tri_journal_put(journal, key, row, version, bytes) == TR_OK
+               ? SQLITE_OK
+               : SQLITE_NOMEM;
 }
 
 static int put_rows(tri_sqlite_db *db, tri_journal *journal, uint64_t known)

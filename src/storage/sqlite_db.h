@@ -118,6 +118,9 @@ void tri_sqlite_bind_bytes(sqlite3_stmt *statement, int at, const void *bytes,
  */
 uint64_t tri_sqlite_sum(tri_store_bytes key, uint64_t number,
                         tri_store_bytes bytes);
+/* The same, for whoever has tri_hash_bytes of the key. */
+uint64_t tri_sqlite_sum_hashed(uint64_t key_hash, uint64_t number,
+                               tri_store_bytes bytes);
 /* The same for an event of an append that goes up to event `upto`. */
 uint64_t tri_sqlite_event_sum(tri_store_bytes key, uint64_t number,
                               uint64_t upto, tri_store_bytes bytes);

@@ -97,7 +97,8 @@ static int put(tri_sqlite_store *store, const tri_journal_entry *entry,
         tri_sqlite_bind(statement, 2, version);
         tri_store_bytes bytes = {store->writer.fold.room, size};
         tri_sqlite_bind_bytes(statement, 3, bytes.at, bytes.size);
-        tri_sqlite_bind(statement, 4, tri_sqlite_sum(key, version, bytes));
+        tri_sqlite_bind(statement, 4,
+                        tri_sqlite_sum_hashed(entry->hash, version, bytes));
     }
     int code = tri_sqlite_step(statement);
     return code == SQLITE_DONE ? SQLITE_OK : code;

@@ -1,8 +1,9 @@
 /*
  * sqlite_journal.c - the index of what is not folded yet.
  *
- * Invariant: the map and the list hold the same entries, one for each key,
- * and map.count + promised puts fit into the map without allocating.
+ * Invariant: the map has one entry for each key; the list has those of them
+ * that have a row. One without is claimed, and nobody else sees it: its row
+ * is not behind any mark.
  */
 #include "storage/sqlite_journal.h"
 
@@ -10,8 +11,11 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/hash.h"
 
-#define ROOM_MIN 4096
+#define ROOM_MIN    4096
+#define SPARE_MAX   4096  // a larger room is not kept for the next state
+#define END_AT_ONCE 64   // claims ended under one lock
 
 static bool entry_is(const void *value, const void *key, size_t size)
 {
@@ -28,107 +32,235 @@ void tri_journal_init(tri_journal *journal)
     tri_list_init(&journal->entries);
 }
 
+static void entry_free(tri_journal_entry *entry)
+{
+    if (entry != NULL) {
+        TRI_CHECK(!entry->pinned && !entry->claimed);
+        free(entry->bytes);
+        free(entry->next_bytes);
+        free(entry);
+    }
+}
+
 void tri_journal_fini(tri_journal *journal)
 {
     tri_link *link;
 
     while ((link = tri_list_pop_front(&journal->entries)) != NULL) {
-        tri_journal_entry_free(tri_container_of(link, tri_journal_entry, link));
+        entry_free(tri_container_of(link, tri_journal_entry, link));
     }
     tri_map_fini(&journal->map);
 }
 
-tri_journal_entry *tri_journal_entry_new(tri_store_bytes key,
-                                         tri_store_bytes bytes)
+/* Adds an entry without a row; NULL: no memory. Under the lock. */
+static tri_journal_entry *entry_add(tri_journal *journal, uint64_t hash,
+                                    tri_store_bytes key)
 {
     tri_journal_entry *entry = calloc(1, sizeof(*entry) + key.size);
 
+    tri_lock_assert_held(&journal->lock);
     if (entry == NULL) {
-        return NULL;
-    }
-    entry->bytes = malloc(bytes.size + 1);
-    if (entry->bytes == NULL) {
-        free(entry);
         return NULL;
     }
     if (key.size > 0) {
         memcpy(entry->key, key.at, key.size);
     }
-    if (bytes.size > 0) {
-        memcpy(entry->bytes, bytes.at, bytes.size);
-    }
     entry->key_size = key.size;
-    entry->size = bytes.size;
+    entry->hash = hash;
+    if (tri_map_put_hashed(&journal->map, hash, entry->key, key.size, entry) !=
+        TR_OK) {
+        free(entry);
+        return NULL;
+    }
     return entry;
 }
 
-void tri_journal_entry_free(tri_journal_entry *entry)
+static void entry_remove(tri_journal *journal, tri_journal_entry *entry)
 {
-    if (entry != NULL) {
-        TRI_CHECK(!entry->pinned);
-        free(entry->bytes);
-        free(entry);
-    }
+    TRI_CHECK(tri_map_remove_hashed(&journal->map, entry->hash, entry->key,
+                                    entry->key_size) == entry);
 }
 
-tr_err tri_journal_promise(tri_journal *journal, uint32_t count)
+tr_err tri_journal_stage(tri_journal_entry *entry, uint64_t row,
+                         uint64_t version, tri_store_bytes bytes)
 {
+    TRI_CHECK(entry->claimed && row > 0);
+    if (entry->next_room < bytes.size + 1) {
+        void *grown = realloc(entry->next_bytes, bytes.size + 1);
+        if (grown == NULL) {
+            return TR_ENOMEM;
+        }
+        entry->next_bytes = grown;
+        entry->next_room = bytes.size + 1;
+    }
+    if (bytes.size > 0) {
+        memcpy(entry->next_bytes, bytes.at, bytes.size);
+    }
+    entry->next_row = row;
+    entry->next_version = version;
+    entry->next_size = bytes.size;
+    return TR_OK;
+}
+
+/*
+ * Gives the entry another state, and moves it to the end of the list. Two
+ * threads may put the same rows at the same time, so the list is not quite in
+ * order; prune stops at a newer row and goes on the next time. Returns the
+ * room of the old state.
+ */
+static void *set_state(tri_journal *journal, tri_journal_entry *entry,
+                       uint64_t row, uint64_t version, void *bytes,
+                       size_t size)
+{
+    void *old = entry->bytes;
+
+    tri_lock_assert_held(&journal->lock);
+    if (entry->row > 0) {
+        tri_list_remove(&entry->link);
+    }
+    tri_list_push_back(&journal->entries, &entry->link);
+    journal->size += size;
+    journal->size -= entry->size;
+    entry->row = row;
+    entry->version = version;
+    entry->bytes = bytes;
+    entry->size = size;
+    return old;
+}
+
+/* Makes true what is staged. Gives back what is to be freed, or NULL. */
+static void *replace(tri_journal *journal, tri_journal_entry *entry)
+{
+    size_t room = entry->room;
+    void *old = set_state(journal, entry, entry->next_row, entry->next_version,
+                          entry->next_bytes, entry->next_size);
+
+    // The old one's room is the next one's, if that costs little.
+    bool keep = room <= SPARE_MAX;
+    entry->room = entry->next_room;
+    entry->next_bytes = keep ? old : NULL;
+    entry->next_room = keep ? room : 0;
+    return keep ? NULL : old;
+}
+
+tr_err tri_journal_put(tri_journal *journal, tri_store_bytes key, uint64_t row,
+                       uint64_t version, tri_store_bytes bytes)
+{
+    uint64_t hash = tri_hash_bytes(key.at, key.size);
+    void *own = malloc(bytes.size + 1);
+
+    TRI_CHECK(row > 0);
+    if (own == NULL) {
+        return TR_ENOMEM;
+    }
+    if (bytes.size > 0) {
+        memcpy(own, bytes.at, bytes.size);
+    }
     tri_lock_take(&journal->lock);
-    uint32_t all = tri_map_count(&journal->map) + journal->promised + count;
-    tr_err err = tri_map_reserve(&journal->map, all);
-    if (err == TR_OK) {
-        journal->promised += count;
+    tri_journal_entry *entry =
+        tri_map_get_hashed(&journal->map, hash, key.at, key.size);
+    if (entry == NULL) {
+        entry = entry_add(journal, hash, key);
+    }
+    tr_err err = entry == NULL ? TR_ENOMEM : TR_OK;
+    if (entry != NULL && entry->row < row) {
+        own = set_state(journal, entry, row, version, own, bytes.size);
+        entry->room = bytes.size + 1;
     }
     tri_lock_drop(&journal->lock);
+    free(own);
     return err;
 }
 
-void tri_journal_unpromise(tri_journal *journal, uint32_t count)
+static void claim(tri_journal_entry *entry, tri_list *claims)
 {
-    tri_lock_take(&journal->lock);
-    TRI_CHECK(journal->promised >= count);
-    journal->promised -= count;
-    tri_lock_drop(&journal->lock);
+    if (!entry->claimed) {
+        entry->claimed = true;
+        entry->next_row = 0;
+        tri_list_push_back(claims, &entry->claim);
+    }
 }
 
-/* Moves the newer state from `entry` into `held`. */
-static void replace(tri_journal *journal, tri_journal_entry *held,
-                    tri_journal_entry *entry)
+tri_journal_entry *tri_journal_claim(tri_journal *journal, tri_store_bytes key,
+                                     uint64_t folded, tri_list *claims,
+                                     bool *known, uint64_t *version)
 {
-    void *bytes = held->bytes;
+    uint64_t hash = tri_hash_bytes(key.at, key.size);
 
-    journal->size -= held->size;
-    journal->size += entry->size;
-    held->row = entry->row;
-    held->version = entry->version;
-    held->bytes = entry->bytes;
-    held->size = entry->size;
-    entry->bytes = bytes;
-    // Two threads may put the same rows at the same time, so the list is not
-    // quite in order; prune stops at a newer row and goes on the next time.
-    tri_list_remove(&held->link);
-    tri_list_push_back(&journal->entries, &held->link);
-}
-
-void tri_journal_put(tri_journal *journal, tri_journal_entry *entry)
-{
-    TRI_CHECK(entry->row > 0);
+    *known = false;
+    *version = 0;
     tri_lock_take(&journal->lock);
-    TRI_CHECK(journal->promised > 0);
-    journal->promised--;
-    tri_journal_entry *held =
-        tri_map_get_bytes(&journal->map, entry->key, entry->key_size);
-    if (held == NULL) {
-        TRI_CHECK(tri_map_put_bytes(&journal->map, entry->key, entry->key_size,
-                                    entry) == TR_OK);
-        tri_list_push_back(&journal->entries, &entry->link);
-        journal->size += entry->size;
-        entry = NULL;
-    } else if (held->row < entry->row) {
-        replace(journal, held, entry);
+    tri_journal_entry *entry =
+        tri_map_get_hashed(&journal->map, hash, key.at, key.size);
+    if (entry != NULL) {
+        claim(entry, claims);
+        bool staged = entry->next_row > 0;
+        *known = staged || entry->row > folded;
+        *version = staged ? entry->next_version : entry->version;
     }
     tri_lock_drop(&journal->lock);
-    tri_journal_entry_free(entry);
+    return entry;
+}
+
+tri_journal_entry *tri_journal_claim_new(tri_journal *journal,
+                                         tri_store_bytes key, tri_list *claims)
+{
+    uint64_t hash = tri_hash_bytes(key.at, key.size);
+
+    tri_lock_take(&journal->lock);
+    // A reader may have put a row of another process by now.
+    tri_journal_entry *entry =
+        tri_map_get_hashed(&journal->map, hash, key.at, key.size);
+    if (entry == NULL) {
+        entry = entry_add(journal, hash, key);
+    }
+    if (entry != NULL) {
+        claim(entry, claims);
+    }
+    tri_lock_drop(&journal->lock);
+    return entry;
+}
+
+/* One claim; gives back an entry that nobody needs. Under the lock. */
+static tri_journal_entry *end_claim(tri_journal *journal,
+                                    tri_journal_entry *entry, bool committed,
+                                    void **old)
+{
+    *old = NULL;
+    if (committed && entry->next_row > entry->row) {
+        *old = replace(journal, entry);
+    }
+    entry->next_row = 0;
+    entry->claimed = false;
+    if (entry->row > 0) {
+        return NULL;
+    }
+    entry_remove(journal, entry);
+    return entry;
+}
+
+void tri_journal_end(tri_journal *journal, tri_list *claims, bool committed)
+{
+    void *bytes[END_AT_ONCE];
+    tri_journal_entry *entries[END_AT_ONCE];
+
+    while (!tri_list_is_empty(claims)) {
+        uint32_t count = 0;
+        tri_link *link;
+        tri_lock_take(&journal->lock);
+        while (count < END_AT_ONCE &&
+               (link = tri_list_pop_front(claims)) != NULL) {
+            entries[count] = end_claim(
+                journal, tri_container_of(link, tri_journal_entry, claim),
+                committed, &bytes[count]);
+            count++;
+        }
+        tri_lock_drop(&journal->lock);
+        for (uint32_t i = 0; i < count; i++) {
+            free(bytes[i]);
+            entry_free(entries[i]);
+        }
+    }
 }
 
 void tri_journal_set_known(tri_journal *journal, uint64_t row)
@@ -164,18 +296,6 @@ static tri_journal_entry *find(tri_journal *journal, tri_store_bytes key,
     return entry != NULL && entry->row > folded ? entry : NULL;
 }
 
-bool tri_journal_version(tri_journal *journal, tri_store_bytes key,
-                         uint64_t folded, uint64_t *version)
-{
-    tri_lock_take(&journal->lock);
-    const tri_journal_entry *entry = find(journal, key, folded);
-    if (entry != NULL) {
-        *version = entry->version;
-    }
-    tri_lock_drop(&journal->lock);
-    return entry != NULL;
-}
-
 bool tri_journal_load(tri_journal *journal, tri_store_op *op, uint64_t folded)
 {
     tri_lock_take(&journal->lock);
@@ -192,7 +312,7 @@ static bool is_prunable(tri_link *link, uint64_t folded)
     const tri_journal_entry *entry =
         tri_container_of(link, tri_journal_entry, link);
 
-    return entry->row <= folded && !entry->pinned;
+    return entry->row <= folded && !entry->pinned && !entry->claimed;
 }
 
 void tri_journal_prune(tri_journal *journal, uint64_t folded)
@@ -209,11 +329,10 @@ void tri_journal_prune(tri_journal *journal, uint64_t folded)
         tri_journal_entry *entry =
             tri_container_of(link, tri_journal_entry, link);
         tri_list_remove(link);
-        TRI_CHECK(tri_map_remove_bytes(&journal->map, entry->key,
-                                       entry->key_size) == entry);
+        entry_remove(journal, entry);
         journal->size -= entry->size;
         tri_lock_drop(&journal->lock);
-        tri_journal_entry_free(entry);
+        entry_free(entry);
     }
     tri_lock_drop(&journal->lock);
 }

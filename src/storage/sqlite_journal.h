@@ -21,12 +21,21 @@
 #include "storage/storage.h"
 
 typedef struct tri_journal_entry {
-    tri_link link;     // by row, oldest first, nearly; see tri_journal_put
-    uint64_t row;      // the newest of this key
+    tri_link link;     // by row, oldest first, nearly; see set_state
+    uint64_t row;      // the newest of this key; 0: none yet, see below
     uint64_t version;  // 0: it was deleted
     void *bytes;
-    size_t size;
-    bool pinned;  // a fold has a pointer to it
+    size_t size, room;  // of bytes: used, allocated
+    uint64_t hash;      // of the key
+    bool pinned;        // a fold has a pointer to it
+    bool claimed;       // the writer has one: it is in `claim`
+
+    /* What the writer's transaction makes of it, if next_row is not 0. */
+    tri_link claim;
+    uint64_t next_row, next_version;
+    void *next_bytes;
+    size_t next_size, next_room;
+
     size_t key_size;
     char key[];
 } tri_journal_entry;
@@ -35,33 +44,46 @@ typedef struct tri_journal {
     tri_lock lock;
     tri_map map;
     tri_list entries;
-    uint32_t promised;  // puts for which there is room
-    uint64_t known;     // every row up to here was put, or is folded
-    uint64_t size;      // of all states held
+    uint64_t known;  // every row up to here was put, or is folded
+    uint64_t size;   // of all states held
 } tri_journal;
 
 void tri_journal_init(tri_journal *journal);
 void tri_journal_fini(tri_journal *journal);
 
-/* With copies of both. NULL: no memory. */
-tri_journal_entry *tri_journal_entry_new(tri_store_bytes key,
-                                         tri_store_bytes bytes);
-void tri_journal_entry_free(tri_journal_entry *entry);
+/* Puts a row; an older one than is there changes nothing. Errors: TR_ENOMEM. */
+TR_NODISCARD tr_err tri_journal_put(tri_journal *journal, tri_store_bytes key,
+                                    uint64_t row, uint64_t version,
+                                    tri_store_bytes bytes);
 
-/* Makes room, so that `count` puts cannot fail. Errors: TR_ENOMEM. */
-TR_NODISCARD tr_err tri_journal_promise(tri_journal *journal, uint32_t count);
-void tri_journal_unpromise(tri_journal *journal, uint32_t count);
+/*
+ * The writer's way: it claims the entry of a key, so that nobody removes it,
+ * stages what its transaction writes, and in the end makes all of it true at
+ * once, or forgets it. Nothing can fail any more then, and no key is looked
+ * up twice.
+ */
+/*
+ * The key's entry, in `claims` from now on; NULL: there is none. *known: it
+ * has a row that is staged or behind `folded`, whose version is *version.
+ */
+tri_journal_entry *tri_journal_claim(tri_journal *journal, tri_store_bytes key,
+                                     uint64_t folded, tri_list *claims,
+                                     bool *known, uint64_t *version);
+/* Makes the entry that claim did not find, without a row. NULL: no memory. */
+tri_journal_entry *tri_journal_claim_new(tri_journal *journal,
+                                         tri_store_bytes key,
+                                         tri_list *claims);
+/* Copies the state that the transaction writes as `row`. Errors: TR_ENOMEM. */
+TR_NODISCARD tr_err tri_journal_stage(tri_journal_entry *entry, uint64_t row,
+                                      uint64_t version, tri_store_bytes bytes);
+/* Ends all claims; the list is empty then. */
+void tri_journal_end(tri_journal *journal, tri_list *claims, bool committed);
 
-/* Takes the entry, whose put was promised. An older row changes nothing. */
-void tri_journal_put(tri_journal *journal, tri_journal_entry *entry);
 /* All rows up to this one were put, or are folded. */
 void tri_journal_set_known(tri_journal *journal, uint64_t row);
 uint64_t tri_journal_known(tri_journal *journal);
 uint64_t tri_journal_size(tri_journal *journal);
 
-/* The newest version, if the key has a row behind `folded`. */
-bool tri_journal_version(tri_journal *journal, tri_store_bytes key,
-                         uint64_t folded, uint64_t *version);
 /* Answers a load, if the key has a row behind `folded`. */
 bool tri_journal_load(tri_journal *journal, tri_store_op *op, uint64_t folded);
 

@@ -171,21 +171,19 @@ static int raise_fence(tri_sqlite_writer *writer, const tri_store_op *op)
     return tri_sqlite_step(statement);
 }
 
-/* The stored version: of this batch, of the journal, of the table by key. */
+/*
+ * The stored version: of this transaction, of the journal, of the table by
+ * key. *entry is the key's in the index, or NULL.
+ */
 static int version_of(tri_sqlite_store *store, const tri_store_op *op,
-                      uint64_t *version)
+                      tri_journal_entry **entry, uint64_t *version)
 {
     tri_sqlite_writer *writer = &store->writer;
-    const tri_journal_entry *entry =
-        tri_map_get_bytes(&writer->batch_keys, op->key.at, op->key.size);
+    bool known;
 
-    *version = 0;
-    if (entry != NULL) {
-        *version = entry->version;
-        return SQLITE_OK;
-    }
-    if (tri_journal_version(&store->journal, op->key, writer->folded,
-                            version)) {
+    *entry = tri_journal_claim(&store->journal, op->key, writer->folded,
+                               &writer->claims, &known, version);
+    if (known) {
         return SQLITE_OK;
     }
     sqlite3_stmt *statement =
@@ -193,32 +191,13 @@ static int version_of(tri_sqlite_store *store, const tri_store_op *op,
     if (statement == NULL) {
         return SQLITE_ERROR;
     }
+    *version = 0;
     tri_sqlite_bind_text(statement, 1, op->key);
     return tri_sqlite_number(statement, version);
 }
 
-/* Keeps the entry for the index, instead of an older one of this batch. */
-static bool note_entry(tri_sqlite_writer *writer, tri_journal_entry *entry)
-{
-    tri_map *keys = &writer->batch_keys;
-
-    if (tri_map_reserve(keys, tri_map_count(keys) + 1) != TR_OK) {
-        return false;
-    }
-    tri_journal_entry *old =
-        tri_map_remove_bytes(keys, entry->key, entry->key_size);
-    if (old != NULL) {
-        tri_list_remove(&old->link);
-        tri_journal_entry_free(old);
-    }
-    TRI_CHECK(tri_map_put_bytes(keys, entry->key, entry->key_size, entry) ==
-              TR_OK);
-    tri_list_push_back(&writer->batch_rows, &entry->link);
-    return true;
-}
-
 static int add_row(tri_sqlite_writer *writer, const tri_store_op *op,
-                   uint64_t version)
+                   uint64_t key_hash, uint64_t version)
 {
     sqlite3_stmt *statement =
         tri_sqlite_db_prepare(&writer->db, TRI_SQL_JOURNAL_ADD);
@@ -236,52 +215,57 @@ static int add_row(tri_sqlite_writer *writer, const tri_store_op *op,
         bytes = op->bytes;
         tri_sqlite_bind_bytes(statement, 4, bytes.at, bytes.size);
     }
-    tri_sqlite_bind(statement, 5, tri_sqlite_sum(op->key, version, bytes));
+    tri_sqlite_bind(statement, 5,
+                    tri_sqlite_sum_hashed(key_hash, version, bytes));
     return tri_sqlite_step(statement);
 }
 
 /* Appends a row to the journal; version 0: the state is deleted. */
-static int journal(tri_sqlite_store *store, tri_store_op *op, uint64_t version)
+static int journal(tri_sqlite_store *store, tri_store_op *op,
+                   tri_journal_entry *entry, uint64_t version)
 {
     tri_sqlite_writer *writer = &store->writer;
     tri_store_bytes none = {NULL, 0};
-    tri_journal_entry *entry =
-        tri_journal_entry_new(op->key, version == 0 ? none : op->bytes);
 
-    if (entry == NULL || !note_entry(writer, entry)) {
-        tri_journal_entry_free(entry);
+    if (entry == NULL) {
+        entry = tri_journal_claim_new(&store->journal, op->key,
+                                      &writer->claims);
+    }
+    if (entry == NULL ||
+        tri_journal_stage(entry, writer->last + 1, version,
+                          version == 0 ? none : op->bytes) != TR_OK) {
         tri_store_fail(op, TR_ENOMEM, TRI_STORE_FAULT_UNAVAILABLE,
                        "out of memory");
         return SQLITE_OK;
     }
     writer->last++;
-    entry->row = writer->last;
-    entry->version = version;
     op->version = version;
     op->found = true;
-    return add_row(writer, op, version);
+    return add_row(writer, op, entry->hash, version);
 }
 
 static int save(tri_sqlite_store *store, tri_store_op *op)
 {
+    tri_journal_entry *entry;
     uint64_t stored;
-    int code = version_of(store, op, &stored);
+    int code = version_of(store, op, &entry, &stored);
 
     if (code != SQLITE_OK || !tri_store_matches(op, stored)) {
         return code;
     }
-    return journal(store, op, stored + 1);
+    return journal(store, op, entry, stored + 1);
 }
 
 static int delete_state(tri_sqlite_store *store, tri_store_op *op)
 {
+    tri_journal_entry *entry;
     uint64_t stored;
-    int code = version_of(store, op, &stored);
+    int code = version_of(store, op, &entry, &stored);
 
     if (code != SQLITE_OK || !tri_store_matches(op, stored) || stored == 0) {
         return code;
     }
-    return journal(store, op, 0);
+    return journal(store, op, entry, 0);
 }
 
 static int remind(tri_sqlite_writer *writer, tri_store_op *op)
@@ -366,26 +350,11 @@ static int write_one(tri_sqlite_store *store, tri_store_op *op)
 static void end_rows(tri_sqlite_store *store, bool committed)
 {
     tri_sqlite_writer *writer = &store->writer;
-    tri_link *link;
 
-    while ((link = tri_list_pop_front(&writer->batch_rows)) != NULL) {
-        tri_journal_entry *entry =
-            tri_container_of(link, tri_journal_entry, link);
-        TRI_CHECK(tri_map_remove_bytes(&writer->batch_keys, entry->key,
-                                       entry->key_size) == entry);
-        if (committed) {
-            TRI_CHECK(writer->promised > 0);
-            writer->promised--;
-            tri_journal_put(&store->journal, entry);
-        } else {
-            tri_journal_entry_free(entry);
-        }
-    }
+    tri_journal_end(&store->journal, &writer->claims, committed);
     if (committed) {
         tri_journal_set_known(&store->journal, writer->last);
     }
-    tri_journal_unpromise(&store->journal, writer->promised);
-    writer->promised = 0;
 }
 
 static void fail_all(tri_list *batch, const tri_sqlite_fault *why, bool unknown)
@@ -414,42 +383,48 @@ static void settle(tri_sqlite_store *store)
     (void)!ensure_open(store, &why);
 }
 
-static int write_all(tri_sqlite_store *store, tri_list *batch)
+/* What has come meanwhile goes to the end of the batch; how many. */
+static uint32_t take_more(tri_sqlite_store *store, tri_list *batch,
+                          uint32_t count)
 {
-    int code = tri_sqlite_write_begin(store);
+    uint32_t room = store->limits.batch - count;
 
-    if (code != SQLITE_OK) {
-        return code;
-    }
-    TRI_LIST_EACH(link, batch)
-    {
-        code = write_one(store, tri_container_of(link, tri_store_op, link));
-        if (code != SQLITE_OK) {
-            return code;
-        }
-    }
-    return SQLITE_OK;
+    return room == 0 ? 0
+                     : tri_inbox_take(&store->writer.inbox, batch, room, 0);
 }
 
+/*
+ * The batch, and all that comes while it is written, up to the limit: those
+ * who were answered just now come back one after the other, and a commit for
+ * the first few of them would make the others wait for its sync.
+ */
+static int write_all(tri_sqlite_store *store, tri_list *batch, uint32_t *count)
+{
+    int code = tri_sqlite_write_begin(store);
+    tri_link *link = tri_list_first(batch);
+
+    for (uint32_t i = 0; code == SQLITE_OK && i < *count; i++) {
+        code = write_one(store, tri_container_of(link, tri_store_op, link));
+        if (i + 1 == *count && code == SQLITE_OK) {
+            *count += take_more(store, batch, *count);
+        }
+        link = link->next;
+    }
+    return code;
+}
+
+/* *count grows by what comes meanwhile. */
 static void write_batch(tri_sqlite_store *store, tri_list *batch,
-                        uint32_t count)
+                        uint32_t *count)
 {
     tri_sqlite_writer *writer = &store->writer;
-    tri_sqlite_fault why = {.err = TR_ENOMEM,
-                            .fault = TRI_STORE_FAULT_UNAVAILABLE,
-                            .text = "out of memory"};
+    tri_sqlite_fault why;
 
-    if (tri_journal_promise(&store->journal, count) != TR_OK) {
-        fail_all(batch, &why, false);
-        return;
-    }
-    writer->promised = count;
     if (ensure_open(store, &why) != TR_OK) {
-        end_rows(store, false);
         fail_all(batch, &why, false);
         return;
     }
-    int code = write_all(store, batch);
+    int code = write_all(store, batch, count);
     if (code != SQLITE_OK) {
         tri_sqlite_db_why(&writer->db, code, &why);
         end_rows(store, false);
@@ -516,7 +491,7 @@ static bool write_round(tri_sqlite_store *store)
     uint32_t count =
         tri_inbox_take(&store->writer.inbox, &batch, store->limits.batch, wait);
     if (count > 0) {
-        write_batch(store, &batch, count);
+        write_batch(store, &batch, &count);
         answer_all(&batch);
         make_way(store);
     } else if (tri_inbox_is_closed(&store->writer.inbox)) {

@@ -76,7 +76,6 @@ static void dismantle(tri_sqlite_store *store)
     }
     tri_sqlite_db_close(&store->writer.db);
     tri_journal_fini(&store->journal);
-    tri_map_fini(&store->writer.batch_keys);
     tri_sqlite_vfs_close(store->file.vfs);
     free(store->writer.fences);
     free(store->file.path);
@@ -150,8 +149,7 @@ static tri_sqlite_store *store_new(tri_world *world, const char *path,
     store->file.busy_limit = store->limits.busy;
     store->writer.checkpoint_at = store->limits.checkpoint_pages;
     tri_journal_init(&store->journal);
-    tri_map_init(&store->writer.batch_keys, store->journal.map.same, NULL);
-    tri_list_init(&store->writer.batch_rows);
+    tri_list_init(&store->writer.claims);
     tri_inbox_init(&store->writer.inbox, world);
     tri_inbox_init(&store->reader.inbox, world);
     tri_inbox_init(&store->checkpointer.inbox, world);

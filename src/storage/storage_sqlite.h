@@ -47,9 +47,7 @@ typedef struct tri_sqlite_writer {
     tr_nanos shared_until;  // others have written lately
     uint64_t *fences;       // epoch + 1 by shard; 0: ask the file
     uint32_t fence_top;     // beyond this, all are 0
-    tri_map batch_keys;     // entries of this transaction, by key
-    tri_list batch_rows;    // the same, by row
-    uint32_t promised;
+    tri_list claims;        // entries of the index in this transaction
     tri_sqlite_fold fold;
     uint32_t log_pages, checkpoint_at;
     tri_thread *thread;

@@ -78,7 +78,8 @@ static const char *padding_of(tr_ctx *ctx, uint64_t number)
 
 static void opened(Journal *self, const Opened *e)
 {
-    self->open = e->number;
+    // Behind half an entry: closing it makes a number nobody asked for.
+    self->open = self->open == 0 ? e->number : UINT64_MAX;
 }
 
 static void closed(tr_ctx *ctx, Journal *self, const Closed *e)
@@ -113,8 +114,7 @@ static void check_state(const Journal *it, board *b, uint32_t node,
     bool there[ENTRIES + 1] = {false};
     uint64_t last = 0;
 
-    // The end may be missing, if the disk lies: half an entry, too.
-    if (it->open != 0 && !b->disks_lie) {
+    if (it->open != 0) {
         complain(b, node, index, "is only half there", it->open);
     }
     for (size_t i = 0; i < it->entries.count; i++) {
@@ -153,43 +153,74 @@ static tr_err on_write(tr_ctx *ctx, Journal *self, const Write *m)
     return tr_reply(ctx, m, .entries = self->entries.count);
 }
 
-/* Each event that is stored: sealed, and the entry that the state has. */
+/* What is left of the event before: it must fit to this one. */
+typedef struct seen {
+    uint64_t number;
+    bool opened;
+} seen;
+
+/* Whole entries, each sealed, in order. Odd numbers open, even ones close. */
+static tr_err check_event(tr_ctx *ctx, const tr_stored_event *e, const Look *m,
+                          seen *before, uint64_t *number)
+{
+    board *b = (board *)(uintptr_t)m->board;
+    uint32_t half = (uint32_t)((e->sequence + 1) % 2);
+    uint64_t seal;
+
+    if (strcmp(e->type, half == 0 ? "Opened" : "Closed") != 0) {
+        complain(b, m->node, m->index, "(event) is half an entry",
+                 e->sequence);
+        return TR_OK;
+    }
+    if (half == 0) {
+        Opened one;
+        TR_TRY(tr_event_decode(ctx, e, Opened, &one));
+        *number = one.number;
+        seal = one.seal;
+    } else {
+        Closed two;
+        TR_TRY(tr_event_decode(ctx, e, Closed, &two));
+        *number = two.number;
+        seal = two.seal.has ? two.seal.value : 0;
+        if (strcmp(two.padding, padding_of(ctx, *number)) != 0) {
+            complain(b, m->node, m->index, "is not whole", *number);
+        }
+    }
+    if (seal != seal_of(m->node, m->index, *number, half)) {
+        complain(b, m->node, m->index, "has no seal", *number);
+    }
+    if (before->opened ? *number != before->number
+                       : *number <= before->number) {
+        complain(b, m->node, m->index, "is stored out of order", *number);
+    }
+    *before = (seen){*number, half == 0};
+    return TR_OK;
+}
+
+/*
+ * Each event that is stored, and the entry that the state has. A disk that
+ * lies may have lost what we were told is there, and show again what lay
+ * there before: then the state of an actor that lives is another one.
+ */
 static tr_err check_events(tr_ctx *ctx, const Journal *self, const Look *m)
 {
     board *b = (board *)(uintptr_t)m->board;
     tr_event_page page = {.more = true};
+    seen before = {0, false};
 
     for (uint64_t next = 1; page.more;) {
         TR_TRY(tr_events_read(ctx, NULL, NULL, next, &page));
         for (size_t i = 0; i < page.count; i++) {
             const tr_stored_event *e = &page.events[i];
-            uint64_t number = 0, seal = 0;
-            uint32_t half = (uint32_t)((e->sequence + 1) % 2);
+            uint64_t number = 0;
             size_t entry = (size_t)((e->sequence - 1) / 2);
-            if (half == 0) {
-                Opened one;
-                TR_TRY(tr_event_decode(ctx, e, Opened, &one));
-                number = one.number;
-                seal = one.seal;
-            } else {
-                Closed two;
-                TR_TRY(tr_event_decode(ctx, e, Closed, &two));
-                number = two.number;
-                seal = two.seal.has ? two.seal.value : 0;
-                if (strcmp(two.padding, padding_of(ctx, number)) != 0) {
-                    complain(b, m->node, m->index, "is not whole", number);
-                }
-            }
-            if (seal != seal_of(m->node, m->index, number, half)) {
-                complain(b, m->node, m->index, "has no seal", number);
-            }
-            bool beyond = entry >= self->entries.count;
-            if (beyond ? !b->disks_lie : self->entries.at[entry] != number) {
+            TR_TRY(check_event(ctx, e, m, &before, &number));
+            if (!b->disks_lie && (entry >= self->entries.count ||
+                                  self->entries.at[entry] != number)) {
                 complain(b, m->node, m->index, "is not in the state", number);
             }
             next = e->sequence + 1;
         }
-        // A disk that lies may have lost what we were told is there.
         if (page.last != 2 * self->entries.count && !b->disks_lie) {
             complain(b, m->node, m->index, "is not the last", page.last);
         }
