@@ -256,9 +256,13 @@ static tr_directive decide(tr_ctx *parent, tri_cell *child,
     if (directive != TR_BY_POLICY) {
         return directive;
     }
+    // A service of the library whose policy is its own: nobody would make it
+    // again.
+    bool service = parent->cell == parent->sys->system &&
+                   child->props != NULL && child->props->has_supervision;
     // L14: one that never started is not tried again by itself.
     if (ext != NULL && ext->failure.phase == TR_IN_START &&
-        tri_cell_incarnation(child) == 1) {
+        tri_cell_incarnation(child) == 1 && !service) {
         return TR_STOP;
     }
     return policy->on_failure;

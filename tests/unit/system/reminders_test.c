@@ -456,6 +456,41 @@ static bool run_without_memory(fixture *f, int64_t n)
     return reached;
 }
 
+/*
+ * A reminder is stored; the next system's service has no memory at its start.
+ * True when the n-th allocation was reached.
+ */
+static bool start_without_memory(fixture *f, int64_t n)
+{
+    assert_int_equal(remind(f, "m", "r", TR_SECONDS(30), 0, 1), TR_OK);
+    down(f);
+    seen.rang = 0;
+    up(f);
+    tri_mem_fail_after(&f->sys->mem, n);
+    pass(f, TR_SECONDS(20));
+    // Relaxed: one thread.
+    bool reached = atomic_load_explicit(&f->sys->mem.fail_at,
+                                        memory_order_relaxed) < 0;
+    tri_mem_fail_after(&f->sys->mem, -1);
+    pass(f, TR_MINUTES(12));
+    if (seen.rang != 1) {
+        fail_msg("it came %d times, allocation %d", seen.rang, (int)n);
+    }
+    return reached;
+}
+
+static void test_ST9_a_service_without_memory_at_its_start(void **state)
+{
+    if (!TRI_FAULTS) {  // a release build has no hook for this
+        skip();
+    }
+    int64_t n = 0;
+    while (start_without_memory(*state, n) && n < SCENARIO_MAX) {
+        n++;
+    }
+    assert_true(n > 3);
+}
+
 static void test_the_nth_allocation_fails(void **state)
 {
     fixture *f = *state;
@@ -487,6 +522,7 @@ int main(void)
         TEST(test_a_message_that_cannot_be_read_stays),
         TEST(test_plain_actors_get_theirs_while_they_live),
         TEST(test_the_nth_allocation_fails),
+        TEST(test_ST9_a_service_without_memory_at_its_start),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
