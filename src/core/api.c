@@ -14,10 +14,17 @@ enum { STASH_MAX = 1 << 20 };
 
 /* ---- sending ---- */
 
-static __attribute__((noinline)) void tell_slow(tr_from from, tr_ref to,
+/*
+ * Inside tr_tell the two halves of the ref go separately: as a struct they
+ * would be put into memory and be read back as a whole, which stalls.
+ */
+
+static __attribute__((noinline)) void tell_slow(tr_from from, uint64_t to_cell,
+                                                uint64_t to_id,
                                                 const tr_type *type,
                                                 const void *payload)
 {
+    tr_ref to = {to_cell, to_id};
     tri_actor_from who = tri_enter(from);
     tr_msg *msg = tri_msg_new_with(&who.worker->cache, type, payload, false,
                                    tri_ctx_context(who.ctx));
@@ -29,52 +36,103 @@ static __attribute__((noinline)) void tell_slow(tr_from from, tr_ref to,
     tri_leave(&who);
 }
 
-/* From a turn to a plain mailbox: what most messages are. */
-static inline bool tell_quick(tr_ctx *ctx, tr_ref to, const tr_type *type,
-                              const void *payload)
+/* The mailbox was closed: msg is no use. */
+static __attribute__((noinline)) void tell_refused(tr_from from,
+                                                   uint64_t to_cell,
+                                                   uint64_t to_id, tr_msg *msg,
+                                                   const void *payload)
 {
-    tri_worker *worker = ctx->worker;
-    tri_cell *cell = tri_ref_cell(to);
-    if (TRI_UNLIKELY((to.cell >> 48) != ctx->quick_tag ||
-                     !tri_type_is_quick(type))) {
-        return false;
+    const tr_type *type = msg->node.type;
+    tri_msg_free(&from.ctx->worker->cache, msg);
+    tell_slow(from, to_cell, to_id, type, payload);
+}
+
+/* The message is on its way: what must be done now and then. */
+static __attribute__((noinline)) void tell_rest(tr_ctx *ctx, uint64_t to_cell,
+                                                uint64_t to_id, bool deep,
+                                                bool idle)
+{
+    tr_ref to = {to_cell, to_id};
+    if (idle) {
+        tri_schedule(ctx->worker, tri_ref_cell(to));
     }
-    // Relaxed: as in tri_try_send.
-    if (TRI_UNLIKELY(atomic_load_explicit(&cell->flags,
-                                          memory_order_relaxed) &
-                     (TRI_CELL_BOUNDED | TRI_CELL_TIGHT))) {
-        return false;
+    if (deep) {
+        tri_slow_down(ctx, tri_ref_cell(to), to);
     }
-    tr_msg *msg = tri_msg_new_quick(&worker->cache, type, payload);
-    if (TRI_UNLIKELY(msg == NULL)) {
-        return false;
-    }
-    // As tri_cell_ref. Relaxed: our own id.
-    msg->sender = (tr_ref){
-        (uint64_t)(uintptr_t)ctx->cell | ctx->quick_tag << 48,
-        atomic_load_explicit(&ctx->cell->id, memory_order_relaxed)};
-    uint32_t depth;
-    if (TRI_UNLIKELY(tri_push_user(worker, cell, to.id, msg, &depth) !=
-                     TR_OK)) {
-        tri_msg_free(&worker->cache, msg);
-        return false;
-    }
-    if (TRI_UNLIKELY(depth >= TRI_SOFT_GLANCE)) {
-        tri_slow_down(ctx, cell, to);
-    }
-    if (TRI_UNLIKELY(--worker->sends_left == 0)) {
+    if (--ctx->worker->sends_left == 0) {
         tri_yield(ctx);
     }
-    return true;
+}
+
+/*
+ * From a turn to a mailbox without limits: what most messages are. What is
+ * rare is left to others, in the last step, so this needs no stack frame.
+ */
+static inline __attribute__((always_inline)) void
+tell_quick(tr_ctx *ctx, uint64_t to_cell, uint64_t to_id, const tr_type *type,
+           size_t size, const void *payload)
+{
+    tri_worker *worker = ctx->worker;
+    tri_cell *cell = tri_ref_cell((tr_ref){.cell = to_cell});
+    uint32_t klass = tri_class_quick(sizeof(tr_msg) + size);
+    tri_magazine *hot = &worker->cache.of[klass].hot;
+    // Relaxed: as in tri_try_send, and tri_push_user.
+    if (TRI_UNLIKELY(
+            (to_cell >> 48) != ctx->quick_tag || hot->head == NULL ||
+            (TRI_FAULTS && tri_mem_should_fail(worker->cache.mem)) ||
+            (atomic_load_explicit(&cell->flags, memory_order_relaxed) &
+             (TRI_CELL_BOUNDED | TRI_CELL_TIGHT)) != 0 ||
+            atomic_load_explicit(&cell->id, memory_order_relaxed) != to_id)) {
+        tell_slow((tr_from){.ctx = ctx}, to_cell, to_id, type, payload);
+        return;
+    }
+    tr_msg *msg = (tr_msg *)(void *)tri_magazine_take(hot);
+    tri_msg_init_quick(msg, type, klass, payload, size);
+    msg->to_id = to_id;
+    msg->sender = ctx->self;
+    uintptr_t seen;
+    uint32_t depth;
+    if (TRI_UNLIKELY(!tri_mail_push(cell, msg, &seen, &depth))) {
+        tell_refused((tr_from){.ctx = ctx}, to_cell, to_id, msg, payload);
+        return;
+    }
+    bool idle = (seen & TRI_MAIL_IDLE) != 0;
+    bool deep = tri_looks_deep(depth);
+    if (TRI_UNLIKELY(deep || worker->sends_left == 1)) {
+        tell_rest(ctx, to_cell, to_id, deep, idle);
+        return;
+    }
+    worker->sends_left--;
+    if (idle) {
+        tri_schedule(worker, cell);
+    }
+}
+
+/* One whose copy is a call, or that is special. */
+static __attribute__((noinline)) void tell_larger(tr_from from,
+                                                  uint64_t to_cell,
+                                                  uint64_t to_id,
+                                                  const tr_type *type,
+                                                  const void *payload)
+{
+    if (TRI_LIKELY(from.ctx->magic == TRI_CTX_MAGIC &&
+                   type->var_count == 0 &&
+                   type->size <= TRI_CLASS_QUICK - sizeof(tr_msg))) {
+        tell_quick(from.ctx, to_cell, to_id, type, type->size, payload);
+    } else {
+        tell_slow(from, to_cell, to_id, type, payload);
+    }
 }
 
 void (tr_tell)(tr_from from, tr_ref to, const tr_type *type,
                const void *payload)
 {
-    tr_ctx *ctx = from.ctx;
-    if (TRI_UNLIKELY(ctx->magic != TRI_CTX_MAGIC ||
-                     !tell_quick(ctx, to, type, payload))) {
-        tell_slow(from, to, type, payload);
+    size_t size = type->size;
+    if (TRI_LIKELY(from.ctx->magic == TRI_CTX_MAGIC && type->var_count == 0 &&
+                   size <= TRI_COPY_SMALL)) {
+        tell_quick(from.ctx, to.cell, to.id, type, size, payload);
+    } else {
+        tell_larger(from, to.cell, to.id, type, payload);
     }
 }
 

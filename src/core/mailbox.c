@@ -25,8 +25,7 @@ tr_err tri_push(tri_worker *worker, tri_cell *cell, uint64_t id, tr_msg *msg)
     return tri_push_user(worker, cell, id, msg, &depth);
 }
 
-/* Schedules the cell if nobody owns it. After a write to sys_mail. */
-static void poke(tri_worker *worker, tri_cell *cell)
+void tri_poke(tri_worker *worker, tri_cell *cell)
 {
     // Seq_cst: after our write to sys_mail; see the file comment.
     uintptr_t seen = atomic_load_explicit(&cell->mail, memory_order_seq_cst);
@@ -52,11 +51,11 @@ bool tri_push_system(tri_worker *worker, tri_cell *cell, tri_node *node)
             return false;
         }
         node->next = (tri_node *)(seen & ~TRI_SYS_BITS);
-        // Seq_cst: before poke reads mail; also publishes the node.
+        // Seq_cst: before tri_poke reads mail; also publishes the node.
     } while (!atomic_compare_exchange_weak_explicit(
         &cell->sys_mail, &seen, (uintptr_t)node | (seen & TRI_SYS_SIGNAL),
         memory_order_seq_cst, memory_order_acquire));
-    poke(worker, cell);
+    tri_poke(worker, cell);
     return true;
 }
 
@@ -74,10 +73,10 @@ void tri_signal(tri_worker *worker, tri_cell *cell, uint64_t id,
     } while (!atomic_compare_exchange_weak_explicit(
         &cell->signals, &seen, seen | signal, memory_order_release,
         memory_order_relaxed));
-    // Seq_cst: before poke reads mail. On a reused cell it is a false alarm.
+    // Seq_cst: before tri_poke reads mail. On a reused cell it is a false alarm.
     atomic_fetch_or_explicit(&cell->sys_mail, TRI_SYS_SIGNAL,
                              memory_order_seq_cst);
-    poke(worker, cell);
+    tri_poke(worker, cell);
 }
 
 /* ---- the owner's side ---- */
@@ -141,30 +140,15 @@ static tri_node *sort_urgent(tri_cell *cell, tri_node *list, uint32_t *count)
     return first;
 }
 
-bool tri_detach(tri_cell *cell)
+/* Appends what was detached, newest first, to the queue. */
+static void append(tri_cell *cell, tri_node *newest)
 {
-    // Relaxed: an empty lane costs no exchange.
-    uintptr_t seen = atomic_load_explicit(&cell->mail, memory_order_relaxed);
-    if (tri_mail_newest(seen) == NULL) {
-        return false;
-    }
-    // Acquire: sees the messages that tri_push_user published. Only the owner
-    // sets CLOSED, so what it has seen of that bit is true.
-    seen = atomic_exchange_explicit(&cell->mail, seen & TRI_MAIL_CLOSED,
-                                    memory_order_acq_rel);
-    tri_node *newest = tri_mail_newest(seen);
-    // Relaxed: fixed, or set before the message was pushed.
-    uint32_t flags = atomic_load_explicit(&cell->flags, memory_order_relaxed);
-    if (newest->next == NULL && cell->queue == NULL &&
-        !(flags & TRI_CELL_URGENT)) {
-        cell->queue = newest;
-        // Relaxed: for observers.
-        atomic_store_explicit(&cell->queued, 1, memory_order_relaxed);
-        return true;
-    }
     uint32_t count;
     tri_node *list = reversed(newest, &count);
-    if (TRI_UNLIKELY(flags & TRI_CELL_URGENT)) {
+    // Relaxed: fixed, or set before the message was pushed.
+    if (TRI_UNLIKELY(atomic_load_explicit(&cell->flags,
+                                          memory_order_relaxed) &
+                     TRI_CELL_URGENT)) {
         list = sort_urgent(cell, list, &count);
     }
     tri_node **end = &cell->queue;
@@ -177,7 +161,33 @@ bool tri_detach(tri_cell *cell)
         &cell->queued,
         atomic_load_explicit(&cell->queued, memory_order_relaxed) + count,
         memory_order_relaxed);
+}
+
+bool tri_detach(tri_cell *cell)
+{
+    // Relaxed: an empty lane costs no exchange.
+    uintptr_t seen = atomic_load_explicit(&cell->mail, memory_order_relaxed);
+    if (tri_mail_newest(seen) == NULL) {
+        return false;
+    }
+    append(cell, tri_mail_take(cell, seen));
     return true;
+}
+
+tri_node *tri_detach_many(tri_cell *cell, tri_node *newest)
+{
+    append(cell, newest);
+    tri_node *first = cell->queue;
+    if (cell->slow != 0 || first == NULL) {
+        return NULL;
+    }
+    cell->queue = first->next;
+    // Relaxed: for observers.
+    atomic_store_explicit(
+        &cell->queued,
+        atomic_load_explicit(&cell->queued, memory_order_relaxed) - 1,
+        memory_order_relaxed);
+    return first;
 }
 
 bool tri_sleep(tri_worker *worker, tri_cell *cell, bool for_user_mail)
@@ -200,7 +210,7 @@ bool tri_sleep(tri_worker *worker, tri_cell *cell, bool for_user_mail)
     // sleeping cell, since another worker may have run it meanwhile.
     if (atomic_load_explicit(&cell->sys_mail, memory_order_seq_cst) &
         ~TRI_SYS_CLOSED) {
-        poke(worker, cell);
+        tri_poke(worker, cell);
     }
     return true;
 }
@@ -386,7 +396,7 @@ tr_err tri_try_send(tri_actor_from *who, tr_ref to, tr_msg *msg)
                    : err;
     }
     tr_ctx *ctx = who->ctx;
-    bool deep = depth >= TRI_SOFT_GLANCE || (flags & TRI_CELL_TIGHT);
+    bool deep = tri_looks_deep(depth) || (flags & TRI_CELL_TIGHT);
     if (ctx != NULL) {
         if (TRI_UNLIKELY(deep)) {
             tri_slow_down(ctx, cell, to);

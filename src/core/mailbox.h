@@ -8,19 +8,62 @@
 
 #include "core/runtime.h"
 
-/* A push that finds this many below it looks at the soft limit. */
+/*
+ * A push that finds this many below it looks at the soft limit; beyond, one
+ * in so many does: the look takes the cell's second line from its owner.
+ */
 #ifdef TRI_TORTURE
 #define TRI_SOFT_GLANCE 1
+#define TRI_SOFT_EVERY  1
 #else
 #define TRI_SOFT_GLANCE 64
+#define TRI_SOFT_EVERY  16
 #endif
+
+/* Does the push that made the mail so deep look at the soft limit? */
+static inline bool tri_looks_deep(uint32_t depth)
+{
+    return depth >= TRI_SOFT_GLANCE &&
+           (depth % TRI_SOFT_EVERY == 0 || depth == TRI_MAIL_MANY);
+}
+
+/*
+ * Puts a message on top of the mail; *seen is what was there, *depth how many
+ * there are now. The caller schedules if IDLE was seen: then it was empty.
+ * False: closed, msg is still the caller's. Any thread.
+ */
+static inline bool tri_mail_push(tri_cell *cell, tr_msg *msg, uintptr_t *seen,
+                                 uint32_t *depth)
+{
+    enum { ONE_SHIFT = TRI_MAIL_DEPTH_SHIFT };
+    const uintptr_t kept = TRI_MAIL_PARKED | TRI_MAIL_MANY << ONE_SHIFT;
+    uintptr_t next;
+    // Relaxed: the exchange below confirms it.
+    *seen = atomic_load_explicit(&cell->mail, memory_order_relaxed);
+    do {
+        if (TRI_UNLIKELY(*seen & TRI_MAIL_CLOSED)) {
+            return false;
+        }
+        msg->node.next = tri_mail_newest(*seen);
+        if (TRI_UNLIKELY(__builtin_add_overflow(
+                *seen & kept, (uintptr_t)1 << ONE_SHIFT, &next))) {
+            next = *seen & kept;  // many
+        }
+        next |= (uintptr_t)msg;
+        // Release: publishes the message to tri_detach. Acquire: where IDLE
+        // was set the cell is ours now; pairs with the step in tri_sleep.
+    } while (!atomic_compare_exchange_weak_explicit(
+        &cell->mail, seen, next, memory_order_acq_rel, memory_order_relaxed));
+    *depth = tri_mail_depth(next);
+    return true;
+}
 
 /*
  * Pushes a user message; *depth: how many it found, and itself. Takes msg on
  * TR_OK. Any thread. Errors: TR_EGONE, TR_ESTOPPED.
  */
-static inline tr_err tri_push_user(tri_worker *worker, tri_cell *cell, uint64_t id,
-                               tr_msg *msg, uint32_t *depth)
+static inline tr_err tri_push_user(tri_worker *worker, tri_cell *cell,
+                                   uint64_t id, tr_msg *msg, uint32_t *depth)
 {
     // Relaxed: only a first glance; the message carries the id.
     if (TRI_UNLIKELY(atomic_load_explicit(&cell->id, memory_order_relaxed) !=
@@ -28,29 +71,18 @@ static inline tr_err tri_push_user(tri_worker *worker, tri_cell *cell, uint64_t 
         return TR_EGONE;
     }
     msg->to_id = id;
-    // Relaxed: the exchange below confirms it.
-    uintptr_t seen = atomic_load_explicit(&cell->mail, memory_order_relaxed);
-    uintptr_t count;
-    do {
-        if (TRI_UNLIKELY(seen & TRI_MAIL_CLOSED)) {
-            return TR_ESTOPPED;
-        }
-        msg->node.next = tri_mail_newest(seen);
-        count = seen >> TRI_MAIL_DEPTH_SHIFT;
-        count += count < TRI_MAIL_MANY;
-        // Release: publishes the message to tri_detach. Acquire: where IDLE
-        // was set the cell is ours now; pairs with the step in tri_sleep.
-    } while (!atomic_compare_exchange_weak_explicit(
-        &cell->mail, &seen,
-        (uintptr_t)msg | (seen & TRI_MAIL_PARKED) |
-            count << TRI_MAIL_DEPTH_SHIFT,
-        memory_order_acq_rel, memory_order_relaxed));
-    *depth = (uint32_t)count;
+    uintptr_t seen;
+    if (TRI_UNLIKELY(!tri_mail_push(cell, msg, &seen, depth))) {
+        return TR_ESTOPPED;
+    }
     if (seen & TRI_MAIL_IDLE) {
         tri_schedule(worker, cell);
     }
     return TR_OK;
 }
+
+/* Schedules the cell if nobody owns it. After a write to sys_mail. */
+void tri_poke(tri_worker *worker, tri_cell *cell);
 
 uint32_t tri_signals_take(tri_cell *cell);
 /* All system nodes, oldest first; *signalled: signals may be there, too. */
@@ -62,6 +94,56 @@ tri_node *tri_system_take(tri_cell *cell, bool *signalled);
  * must not be touched any more.
  */
 bool tri_sleep(tri_worker *worker, tri_cell *cell, bool for_user_mail);
+
+/* All user mail, newest first; `seen` is what the owner has just read. */
+static inline tri_node *tri_mail_take(tri_cell *cell, uintptr_t seen)
+{
+    // Acquire: sees the messages that tri_mail_push published. Only the owner
+    // sets CLOSED, so what it has seen of that bit is true.
+    return tri_mail_newest(atomic_exchange_explicit(
+        &cell->mail, seen & TRI_MAIL_CLOSED, memory_order_acq_rel));
+}
+
+/* The rest of tri_detach_first. */
+tri_node *tri_detach_many(tri_cell *cell, tri_node *newest);
+
+/*
+ * Detaches user mail, of which there is some, where the queue is empty. The
+ * oldest one, which does not go through the queue; or NULL: all are in it, as
+ * something else must be looked at first.
+ */
+static inline tri_node *tri_detach_first(tri_cell *cell, uintptr_t seen)
+{
+    tri_node *newest = tri_mail_take(cell, seen);
+    // Relaxed: fixed, or set before the message was pushed.
+    if (TRI_LIKELY(newest->next == NULL && cell->slow == 0 &&
+                   (atomic_load_explicit(&cell->flags, memory_order_relaxed) &
+                    TRI_CELL_URGENT) == 0)) {
+        return newest;
+    }
+    return tri_detach_many(cell, newest);
+}
+
+/*
+ * tri_sleep for user mail too, where the owner has just seen none. False:
+ * there is some now, or a push came between.
+ */
+static inline bool tri_sleep_idle(tri_worker *worker, tri_cell *cell,
+                                  uintptr_t seen)
+{
+    // As in tri_sleep, both.
+    if (!atomic_compare_exchange_strong_explicit(
+            &cell->mail, &seen, seen | TRI_MAIL_IDLE, memory_order_seq_cst,
+            memory_order_relaxed)) {
+        return false;
+    }
+    if (TRI_UNLIKELY(atomic_load_explicit(&cell->sys_mail,
+                                          memory_order_seq_cst) &
+                     ~TRI_SYS_CLOSED)) {
+        tri_poke(worker, cell);
+    }
+    return true;
+}
 
 /* Refuses all further mail; returns what was there, oldest first. */
 tri_node *tri_close_user(tri_cell *cell);

@@ -121,6 +121,15 @@ void *tri_mem_calloc(tri_mem *mem, size_t size);
 #define TRI_FAULTS 0
 #endif
 
+/* The newest block of a magazine that is not empty. */
+static inline tri_block *tri_magazine_take(tri_magazine *magazine)
+{
+    tri_block *block = magazine->head;
+    magazine->head = block->next;
+    magazine->count--;
+    return block;
+}
+
 /* Contents are undefined, except that cells keep what they were. */
 static inline void *tri_cache_alloc(tri_cache *cache, uint32_t klass)
 {
@@ -128,13 +137,10 @@ static inline void *tri_cache_alloc(tri_cache *cache, uint32_t klass)
         return NULL;
     }
     tri_magazine *hot = &cache->of[klass].hot;
-    tri_block *block = hot->head;
-    if (TRI_UNLIKELY(block == NULL)) {
+    if (TRI_UNLIKELY(hot->head == NULL)) {
         return tri_cache_refill(cache, klass);
     }
-    hot->head = block->next;
-    hot->count--;
-    return block;
+    return tri_magazine_take(hot);
 }
 
 static inline void tri_cache_free(tri_cache *cache, uint32_t klass, void *at)

@@ -28,11 +28,7 @@ static tr_msg *new_block(tri_cache *cache, const tr_type *type, size_t size,
     tr_msg *msg = (tr_msg *)(void *)(block + front);
     msg->node.next = NULL;
     msg->node.type = type;
-    msg->node.kind = TRI_NODE_USER;
-    msg->node.klass = (uint8_t)klass;
-    msg->node.flags = flags;
-    msg->node.priority = 0;
-    msg->node.again = false;
+    tri_node_mark(&msg->node, TRI_NODE_USER, klass, flags);
     return msg;
 }
 
@@ -48,7 +44,7 @@ static tr_msg *new_packed(tri_cache *cache, const tr_type *type,
     if (TRI_LIKELY(type->var_count == 0)) {
         tr_msg *msg = new_block(cache, type, type->size, flags);
         if (msg != NULL) {
-            tri_copy_small(msg->payload, payload, type->size);
+            tri_copy_payload(msg->payload, payload, type->size);
         }
         return msg;
     }

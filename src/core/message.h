@@ -115,52 +115,63 @@ static inline tr_msg *tri_msg_from(tri_node *node)
     return (tr_msg *)(void *)node;
 }
 
-/* Small sizes by words: a call of memcpy costs more than the copy. */
+/*
+ * A call of memcpy costs more than the copy of a small payload: two words that
+ * may overlap, as wide as they fit, do for any size up to TRI_COPY_SMALL.
+ */
+#define TRI_COPY_SMALL ((size_t)32)
+
 static inline void tri_copy_small(void *to, const void *from, size_t size)
 {
-    switch (size) {
-    case 0:
-        return;
-    case 8:
-        memcpy(to, from, 8);
-        return;
-    case 16:
-        memcpy(to, from, 16);
-        return;
-    case 24:
-        memcpy(to, from, 24);
-        return;
-    case 32:
-        memcpy(to, from, 32);
-        return;
-    default:
+    char *t = to;
+    const char *f = from;
+    if (size >= 16) {
+        memcpy(t, f, 16);
+        memcpy(t + size - 16, f + size - 16, 16);
+    } else if (size >= 8) {
+        memcpy(t, f, 8);
+        memcpy(t + size - 8, f + size - 8, 8);
+    } else if (size >= 4) {
+        memcpy(t, f, 4);
+        memcpy(t + size - 4, f + size - 4, 4);
+    } else if (size > 0) {
+        t[0] = f[0];
+        t[size / 2] = f[size / 2];
+        t[size - 1] = f[size - 1];
+    }
+}
+
+static inline void tri_copy_payload(void *to, const void *from, size_t size)
+{
+    if (TRI_LIKELY(size <= TRI_COPY_SMALL)) {
+        tri_copy_small(to, from, size);
+    } else {
         memcpy(to, from, size);
     }
 }
 
-/* A plain message without text: the quick half of tri_msg_new. */
-static inline tr_msg *tri_msg_new_quick(tri_cache *cache, const tr_type *type,
-                                        const void *payload)
+/* All the bytes of a node behind its type, at once: the rest are zero. */
+static inline void tri_node_mark(tri_node *node, uint8_t kind, uint32_t klass,
+                                 uint8_t flags)
 {
-    size_t size = type->size;
-    uint32_t klass = tri_class_quick(sizeof(tr_msg) + size);
-    tr_msg *msg = tri_cache_alloc(cache, klass);
-    if (TRI_LIKELY(msg != NULL)) {
-        msg->node.type = type;
-        msg->node.kind = TRI_NODE_USER;
-        msg->node.klass = (uint8_t)klass;
-        msg->node.flags = 0;
-        msg->node.priority = 0;
-        msg->node.again = false;
-        tri_copy_small(msg->payload, payload, size);
-    }
-    return msg;
+    _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ &&
+                       offsetof(tri_node, kind) == 16 &&
+                       offsetof(tri_node, klass) == 17 &&
+                       offsetof(tri_node, flags) == 18 &&
+                       sizeof(tri_node) == 24,
+                   "the bytes of one word");
+    uint64_t bytes = kind | (uint64_t)klass << 8 | (uint64_t)flags << 16;
+    memcpy((char *)node + offsetof(tri_node, kind), &bytes, sizeof(bytes));
 }
 
-static inline bool tri_type_is_quick(const tr_type *type)
+/* Fills a plain message without text; not whom it is for, nor whose it is. */
+static inline void tri_msg_init_quick(tr_msg *msg, const tr_type *type,
+                                      uint32_t klass, const void *payload,
+                                      size_t size)
 {
-    return type->var_count == 0 &&
-           type->size <= TRI_CLASS_QUICK - sizeof(tr_msg);
+    msg->node.type = type;
+    tri_node_mark(&msg->node, TRI_NODE_USER, klass, 0);
+    tri_copy_payload(msg->payload, payload, size);
 }
 
 /*
@@ -194,10 +205,18 @@ static inline tr_msg *tri_ask_new(tri_cache *cache, const tr_type *type,
         return NULL;
     }
     tr_msg *msg = (tr_msg *)(void *)(block + sizeof(tri_ask));
-    msg->node = (tri_node){.type = type, .kind = TRI_NODE_USER,
-                           .klass = (uint8_t)klass, .flags = TRI_MSG_ASK};
-    tri_copy_small(msg->payload, payload, size);
+    msg->node.type = type;
+    tri_node_mark(&msg->node, TRI_NODE_USER, klass, TRI_MSG_ASK);
+    tri_copy_payload(msg->payload, payload, size);
     return msg;
+}
+
+/* Nothing in front, nothing to release, and a block of its class. */
+static inline bool tri_msg_is_plain(const tr_msg *msg)
+{
+    return (msg->node.flags & (TRI_MSG_ASK | TRI_MSG_BLOBS | TRI_MSG_ERROR |
+                               TRI_MSG_TIMER | TRI_MSG_CONTEXT)) == 0 &&
+           msg->node.klass < TRI_CLASS_COUNT;
 }
 
 /* Takes msg. */

@@ -111,6 +111,7 @@ struct tr_ctx {
     tri_worker *worker;
     tri_cell *cell;
     tr_msg *msg;       // being handled, or NULL
+    tr_ref self;       // of the cell
     uint64_t quick_tag;  // the system's; none where each send looks closer
     uint8_t kind;      // tri_turn_kind
     uint8_t phase;     // tr_phase
@@ -188,6 +189,7 @@ struct tri_worker {
     tri_group *group;
     uint32_t index;        // in sys->workers
     uint32_t sends_left;   // of the running turn
+    uint32_t group_bits;   // its group as in cell.flags; of no cell: outside
     tri_cache cache;
     tri_fiber_pool fibers;
     tri_fiber thread;      // the thread's own stack: never runs handlers

@@ -198,36 +198,44 @@ static tri_group *group_of(tr_system *sys, const tri_cell *cell)
     return sys->groups[(flags >> TRI_CELL_GROUP_SHIFT) & 0xff];
 }
 
-void tri_schedule(tri_worker *worker, tri_cell *cell)
+/* A thread outside, a worker that the cell is bound to, another group. */
+static __attribute__((noinline)) void schedule_elsewhere(tri_worker *worker,
+                                                         tri_cell *cell)
 {
     tr_system *sys = worker->sys;
     // Relaxed: fixed at spawn.
     uint32_t flags = atomic_load_explicit(&cell->flags, memory_order_relaxed);
-    if (TRI_UNLIKELY(flags & TRI_CELL_OUTSIDE)) {
+    if (flags & TRI_CELL_OUTSIDE) {
         tri_outside_wake(worker, cell);
         return;
     }
-    if (TRI_UNLIKELY(cell->home != TRI_HOME_NONE)) {
-        if (cell->home == worker->index) {
-            tri_own_push(worker, cell);
-        } else {
-            // Acquire: the worker was published by tri_worker_new.
-            tri_worker *home = atomic_load_explicit(&sys->workers[cell->home],
-                                                    memory_order_acquire);
-            inbox_push(home, cell);
-            tri_worker_wake(home);
-        }
+    if (cell->home != TRI_HOME_NONE) {
+        // Acquire: the worker was published by tri_worker_new.
+        tri_worker *home = atomic_load_explicit(&sys->workers[cell->home],
+                                                memory_order_acquire);
+        inbox_push(home, cell);
+        tri_worker_wake(home);
         return;
     }
     tri_group *group = group_of(sys, cell);
-    if (TRI_LIKELY(worker->group == group)) {
-        tri_own_push(worker, cell);
-        return;
-    }
     shared_push(group, cell, cell, 1);
     tri_group_wake(group, false);
     if (sys->driven_worker != NULL && group == sys->driven_worker->group) {
         tri_worker_wake(sys->driven_worker);
+    }
+}
+
+void tri_schedule(tri_worker *worker, tri_cell *cell)
+{
+    enum { WHERE = TRI_CELL_OUTSIDE | 0xff << TRI_CELL_GROUP_SHIFT };
+    // Relaxed: fixed at spawn.
+    uint32_t flags = atomic_load_explicit(&cell->flags, memory_order_relaxed);
+    if (TRI_LIKELY(cell->home == TRI_HOME_NONE
+                       ? (flags & WHERE) == worker->group_bits
+                       : cell->home == worker->index)) {
+        tri_own_push(worker, cell);
+    } else {
+        schedule_elsewhere(worker, cell);
     }
 }
 
@@ -501,16 +509,16 @@ tri_cell *tri_worker_next(tri_worker *worker)
 {
     // The usual case first: something of our own, nothing special to do.
     uint32_t tick = worker->tick;
-    if (TRI_LIKELY(tick % TRI_LOOK_EVERY != 0 &&
-                   // Relaxed: hints; the slow way looks properly.
-                   atomic_load_explicit(&worker->inbox,
-                                        memory_order_relaxed) == NULL &&
-                   atomic_load_explicit(&worker->look,
-                                        memory_order_relaxed) == 0)) {
+    // Relaxed: hints; the slow way looks properly.
+    if (TRI_LIKELY(
+            tick % TRI_LOOK_EVERY != 0 &&
+            atomic_load_explicit(&worker->inbox, memory_order_relaxed) ==
+                NULL &&
+            atomic_load_explicit(&worker->look, memory_order_relaxed) == 0)) {
         tri_cell *cell = TRI_LIKELY(tri_fresh_count(worker) < TRI_FRESH_MANY)
                              ? tri_own_pop(worker)
-                             : fresh_pick(worker);
-        if (TRI_LIKELY(cell != NULL)) {
+                             : NULL;
+        if (TRI_LIKELY(cell != NULL) || (cell = fresh_pick(worker)) != NULL) {
             worker->tick = tick + 1;
             return cell;
         }

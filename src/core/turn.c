@@ -415,8 +415,9 @@ static __attribute__((noinline)) uint8_t flagged_kind(tr_ctx *ctx,
                                         : TRI_TURN_WRITE;
 }
 
-static inline void call_handler(tr_ctx *ctx, tr_msg *msg, tr_handler_fn fn,
-                                const void *argument, uint32_t flags)
+static inline __attribute__((always_inline)) void
+call_handler(tr_ctx *ctx, tr_msg *msg, tr_handler_fn fn, const void *argument,
+             uint32_t flags)
 {
     tri_cell *cell = ctx->cell;
     ctx->msg = msg;
@@ -443,12 +444,11 @@ static inline void call_handler(tr_ctx *ctx, tr_msg *msg, tr_handler_fn fn,
         (msg->node.flags & TRI_MSG_BLOBS)) {
         tri_state_check(ctx, msg);
     }
-    if (TRI_LIKELY(ctx->flags == 0 &&
-                   (msg->node.flags & (TRI_MSG_ASK | TRI_MSG_TIMER)) == 0 &&
+    if (TRI_LIKELY(ctx->flags == 0 && tri_msg_is_plain(msg) &&
                    ctx->fail_text == NULL && ctx->cancel == TR_OK)) {
         ctx->in_turn = false;
         ctx->msg = NULL;
-        tri_msg_free(&ctx->worker->cache, msg);
+        tri_cache_free(&ctx->worker->cache, msg->node.klass, msg);
         return;
     }
     finish_slow(ctx, msg);
@@ -469,9 +469,24 @@ static tr_err offer_signal(tr_ctx *ctx, void *self, const void *m)
     return tri_first_behaviour(ctx->cell)->def->on_signal(ctx, self, m);
 }
 
-static void handle(tr_ctx *ctx, tri_node *node)
+/* No handler names the type. */
+static __attribute__((noinline)) void handle_unnamed(tr_ctx *ctx, tr_msg *msg)
 {
     tri_cell *cell = ctx->cell;
+    const tr_handler *any = tri_cell_behaviour(cell)->any;
+    tr_handler_fn fn = wants_signal(cell, msg->node.type) ? offer_signal
+                       : any != NULL                      ? any->fn
+                                                          : NULL;
+    if (fn != NULL) {
+        call_handler(ctx, msg, fn, msg, 0);
+    } else {
+        unhandled(ctx, msg);
+    }
+}
+
+static inline __attribute__((always_inline)) void
+handle_inline(tr_ctx *ctx, tri_cell *cell, tri_node *node)
+{
     tr_msg *msg = tri_msg_from(node);
     // Relaxed: we own the cell.
     uint64_t id = atomic_load_explicit(&cell->id, memory_order_relaxed);
@@ -490,13 +505,15 @@ static void handle(tr_ctx *ctx, tri_node *node)
         tri_behaviour_find(tri_cell_behaviour(cell), node->type);
     if (TRI_LIKELY(slot != NULL)) {
         call_handler(ctx, msg, slot->fn, msg->payload, slot->flags);
-    } else if (wants_signal(cell, node->type)) {
-        call_handler(ctx, msg, offer_signal, msg, 0);
-    } else if (tri_cell_behaviour(cell)->any != NULL) {
-        call_handler(ctx, msg, tri_cell_behaviour(cell)->any->fn, msg, 0);
     } else {
-        unhandled(ctx, msg);
+        handle_unnamed(ctx, msg);
     }
+}
+
+/* The same where it is not in a hurry. */
+static __attribute__((noinline)) void handle(tr_ctx *ctx, tri_node *node)
+{
+    handle_inline(ctx, ctx->cell, node);
 }
 
 void tri_handle(tr_ctx *ctx, tr_msg *msg)
@@ -818,23 +835,23 @@ static inline __attribute__((always_inline)) bool messages(tr_ctx *ctx,
             uintptr_t mail =
                 atomic_load_explicit(&cell->mail, memory_order_relaxed);
             if (tri_mail_newest(mail) == NULL) {
-                if (tri_sleep(worker, cell, true)) {
+                if (tri_sleep_idle(worker, cell, mail)) {
                     return false;
                 }
                 continue;
             }
-            tri_detach(cell);
-            node = cell->queue;
-            if (TRI_UNLIKELY(node == NULL || cell->slow != 0)) {
+            node = tri_detach_first(cell, mail);
+            if (TRI_UNLIKELY(node == NULL)) {
                 continue;
             }
+        } else {
+            cell->queue = node->next;
+            taken(cell, node);
         }
-        cell->queue = node->next;
-        taken(cell, node);
         if (timed) {
             handle_timed(ctx, node);
         } else {
-            handle(ctx, node);
+            handle_inline(ctx, cell, node);
         }
         if (TRI_UNLIKELY(spent(ctx))) {
             tri_schedule(worker, cell);
@@ -883,6 +900,7 @@ static void run(tr_ctx *ctx, tri_cell *cell)
 {
     tri_worker *worker = ctx->worker;
     ctx->cell = cell;
+    ctx->self = tri_cell_ref(ctx->sys, cell);
     ctx->started = 0;
     ctx->budget = TRI_BATCH_MESSAGES == 1 ? 1 : TRI_CLOCK_FIRST;
     worker->sends_left = TRI_BATCH_SENDS;

@@ -34,6 +34,9 @@ tri_worker *tri_worker_new(tr_system *sys, tri_group *group)
     worker->fresh_mask = TRI_FRESH - 1;
     worker->sys = sys;
     worker->group = group;
+    worker->group_bits = group != NULL
+                             ? (uint32_t)group->index << TRI_CELL_GROUP_SHIFT
+                             : UINT32_MAX;
     worker->sends_left = TRI_BATCH_SENDS;
     worker->spin = TRI_SPIN;
     const tri_world_ops *ops = sys->world->ops;
