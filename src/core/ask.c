@@ -450,6 +450,29 @@ tr_err tri_undelivered_as(tr_ref to, tr_err err)
                                                            : err;
 }
 
+/* As tri_try_send, for one who is not slowed down: he waits anyway. */
+static tr_err deliver(tr_ctx *ctx, tr_ref to, tr_msg *msg)
+{
+    enum { SPECIAL = TRI_CELL_BOUNDED | TRI_CELL_TIGHT | TRI_CELL_VIRTUAL };
+    tri_cell *cell = tri_ref_cell(to);
+    // Relaxed: as in tri_try_send.
+    if (TRI_UNLIKELY((to.cell >> 48) != ctx->sys->tag ||
+                     (atomic_load_explicit(&cell->flags,
+                                           memory_order_relaxed) &
+                      SPECIAL) != 0)) {
+        tri_actor_from who = {.sys = ctx->sys, .worker = ctx->worker,
+                              .ctx = NULL, .sender = ctx->self};
+        return tri_try_send(&who, to, msg);
+    }
+    uint32_t depth;
+    msg->sender = ctx->self;
+    TR_TRY(tri_push_user(ctx->worker, cell, to.id, msg, &depth));
+    if (TRI_UNLIKELY(depth >= TRI_SOFT_GLANCE)) {
+        tri_look_at_depth(ctx->worker, cell);
+    }
+    return TR_OK;
+}
+
 /* Sends the request that wait is for. */
 static tr_err send_request(tr_ctx *ctx, tri_wait *wait, tr_nanos deadline,
                            const void *payload)
@@ -466,13 +489,12 @@ static tr_err send_request(tr_ctx *ctx, tri_wait *wait, tr_nanos deadline,
                                   .deadline = deadline,
                                   .site = wait->site,
                                   .in_user_lane = is_detached(wait)};
-    tri_actor_from who = {.sys = ctx->sys, .worker = ctx->worker, .ctx = NULL,
-                          .sender = tri_cell_ref(ctx->sys, ctx->cell)};
     tri_count(&ctx->worker->count.asks);
-    tr_err err = tri_try_send(&who, wait->target, msg);
-    if (err != TR_OK) {
-        tri_msg_free(&ctx->worker->cache, msg);
+    tr_err err = deliver(ctx, wait->target, msg);
+    if (TRI_LIKELY(err == TR_OK)) {
+        return TR_OK;
     }
+    tri_msg_free(&ctx->worker->cache, msg);
     return tri_undelivered_as(wait->target, err);
 }
 
@@ -541,6 +563,18 @@ static void zero_out(void *out, const tr_type *type)
     }
 }
 
+/* In pieces: for the whole the compiler takes a string instruction, slow. */
+static inline void wait_clear(tri_wait *wait)
+{
+    enum { PIECE = 64, REST = sizeof(*wait) % PIECE };
+    _Static_assert(sizeof(*wait) / PIECE == 3, "as many pieces as below");
+    char *at = (char *)wait;
+    memset(at, 0, PIECE);
+    memset(at + PIECE, 0, PIECE);
+    memset(at + 2 * PIECE, 0, PIECE);
+    memset(at + 3 * PIECE, 0, REST);
+}
+
 tr_err tri_ask_inside(tr_ctx *ctx, tr_ref to, void *out, tr_nanos timeout,
                       const tr_type *type, const void *payload,
                       const char *site)
@@ -552,8 +586,12 @@ tr_err tri_ask_inside(tr_ctx *ctx, tr_ref to, void *out, tr_nanos timeout,
     if (ctx->cancel != TR_OK) {
         return ctx->cancel;
     }
-    tri_wait wait = {.kind = TRI_WAIT_REPLY, .target = to, .type = type,
-                     .site = site};
+    tri_wait wait;
+    wait_clear(&wait);
+    wait.kind = TRI_WAIT_REPLY;
+    wait.target = to;
+    wait.type = type;
+    wait.site = site;
     tr_nanos deadline = deadline_of(ctx, timeout);
     TR_TRY(tri_wait_begin(ctx, &wait, deadline));
     tr_err err = tri_edge_begin(ctx, &wait);

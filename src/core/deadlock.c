@@ -142,8 +142,9 @@ static uint32_t taken_as(tr_ref target, const tr_type *type)
     tri_cell *cell = tri_ref_cell(target);
     const tri_behaviour *behaviour =
         type != NULL && cell != NULL ? tri_cell_behaviour(cell) : NULL;
-    const tri_slot *slot =
-        behaviour != NULL ? tri_behaviour_find(behaviour, type) : NULL;
+    const tri_slot *slot = behaviour != NULL && behaviour->interleaves
+                               ? tri_behaviour_find(behaviour, type)
+                               : NULL;
     return slot != NULL ? slot->flags : 0;
 }
 

@@ -106,9 +106,12 @@ static tri_node *reversed(tri_node *newest, uint32_t *count)
 
 tri_node *tri_system_take(tri_cell *cell, bool *signalled)
 {
-    // Acquire: sees the nodes that tri_push_system published.
-    uintptr_t seen = atomic_fetch_and_explicit(&cell->sys_mail, TRI_SYS_CLOSED,
-                                               memory_order_acq_rel);
+    // Relaxed: only the owner closes it. Acquire: sees the nodes that
+    // tri_push_system published.
+    uintptr_t seen =
+        atomic_load_explicit(&cell->sys_mail, memory_order_relaxed);
+    seen = atomic_exchange_explicit(&cell->sys_mail, seen & TRI_SYS_CLOSED,
+                                    memory_order_acq_rel);
     uint32_t count;
     *signalled = (seen & TRI_SYS_SIGNAL) != 0;
     return reversed((tri_node *)(seen & ~TRI_SYS_BITS), &count);
@@ -356,13 +359,14 @@ void tri_slow_down(tr_ctx *ctx, tri_cell *cell, tr_ref to)
     }
 }
 
-/* A sender that is no actor is not slowed down; the alarm is the same. */
-static void look_at_depth(tri_actor_from *who, tri_cell *cell, uint32_t flags)
+void tri_look_at_depth(tri_worker *worker, tri_cell *cell)
 {
     uint32_t depth = tri_depth(cell);
+    // Relaxed: as in tri_try_send.
+    uint32_t flags = atomic_load_explicit(&cell->flags, memory_order_relaxed);
     if (!(flags & (TRI_CELL_SYSTEM | TRI_CELL_OUTSIDE)) &&
-        depth > soft_limit_of(who->sys, cell)) {
-        who->sys->up->overload(who->worker, cell, depth);
+        depth > soft_limit_of(worker->sys, cell)) {
+        worker->sys->up->overload(worker, cell, depth);
     }
 }
 
@@ -396,7 +400,7 @@ tr_err tri_try_send(tri_actor_from *who, tr_ref to, tr_msg *msg)
                    : err;
     }
     tr_ctx *ctx = who->ctx;
-    bool deep = tri_looks_deep(depth) || (flags & TRI_CELL_TIGHT);
+    bool deep = depth >= TRI_SOFT_GLANCE || (flags & TRI_CELL_TIGHT);
     if (ctx != NULL) {
         if (TRI_UNLIKELY(deep)) {
             tri_slow_down(ctx, cell, to);
@@ -405,7 +409,7 @@ tr_err tri_try_send(tri_actor_from *who, tr_ref to, tr_msg *msg)
             tri_yield(ctx);
         }
     } else if (TRI_UNLIKELY(deep)) {
-        look_at_depth(who, cell, flags);
+        tri_look_at_depth(who->worker, cell);
     }
     return TR_OK;
 }

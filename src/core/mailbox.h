@@ -9,8 +9,8 @@
 #include "core/runtime.h"
 
 /*
- * A push that finds this many below it looks at the soft limit; beyond, one
- * in so many does: the look takes the cell's second line from its owner.
+ * A push that finds this many below it looks at the soft limit; of those of a
+ * busy turn one in so many does: the look takes a line from the cell's owner.
  */
 #ifdef TRI_TORTURE
 #define TRI_SOFT_GLANCE 1
@@ -20,7 +20,7 @@
 #define TRI_SOFT_EVERY  16
 #endif
 
-/* Does the push that made the mail so deep look at the soft limit? */
+/* Does the turn whose push made the mail so deep look at the soft limit? */
 static inline bool tri_looks_deep(uint32_t depth)
 {
     return depth >= TRI_SOFT_GLANCE &&
@@ -154,6 +154,8 @@ tr_err tri_wait_for_room(tri_actor_from *who, tri_cell *cell, tr_ref to,
                          uint32_t limit);
 /* The sender waits if the target's mailbox is beyond its soft limit. */
 void tri_slow_down(tr_ctx *ctx, tri_cell *cell, tr_ref to);
+/* One who is not slowed down has sent; the alarm is the same. */
+void tri_look_at_depth(tri_worker *worker, tri_cell *cell);
 /* Wakes all who wait, and refuses those who would from now on. */
 void tri_room_close(tri_worker *worker, tri_ext *ext);
 /* Puts a wait into the list of wait->room; false: it need not wait. */

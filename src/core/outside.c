@@ -447,10 +447,13 @@ static tr_err send_request(tr_from from, tri_mailbox *box, tr_ref to,
     return tri_undelivered_as(to, err);
 }
 
-static tr_err ask_outside(tr_from from, tr_ref to, void *out,
-                          tr_nanos timeout, const tr_type *type,
-                          const void *payload, const char *site)
+static __attribute__((noinline)) tr_err
+ask_outside(tr_from from, tr_ref to, void *out, tr_nanos timeout,
+            const tr_type *type, const void *payload, const char *site)
 {
+    if (out != NULL) {
+        memset(out, 0, type->reply->size);
+    }
     tri_actor_from who = tri_enter(from);
     tr_system *sys = who.sys;
     bool on_worker = !who.locked;
@@ -494,9 +497,6 @@ tr_err (tr_ask)(tr_from from, tr_ref to, void *out, tr_nanos timeout,
     TRI_CHECK(type->reply != NULL);
     if (*(const uint64_t *)(const void *)from.ctx == TRI_CTX_MAGIC) {
         return tri_ask_inside(from.ctx, to, out, timeout, type, payload, site);
-    }
-    if (out != NULL) {
-        memset(out, 0, type->reply->size);
     }
     return ask_outside(from, to, out, timeout, type, payload, site);
 }

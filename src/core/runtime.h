@@ -198,6 +198,7 @@ struct tri_worker {
     tri_after after;
     tri_cell *after_cell;
     tri_fiber *after_fiber;
+    tr_ctx *resuming;      // a parked turn that the loop goes on with
     uint32_t tick;
     uint32_t fresh_picks;
     bool stepping;         // runs one activation at a time for a world

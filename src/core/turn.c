@@ -130,8 +130,11 @@ static void parked_remove(tr_ctx *ctx)
     }
 }
 
-/* Leaves this stack; returns when somebody resumes ctx. */
-static void leave(tr_ctx *ctx, tri_fiber *next, tri_after after)
+/*
+ * Leaves this stack; returns when somebody resumes ctx. Part of its callers:
+ * each return behind a switch is one that the processor cannot foresee.
+ */
+static inline __attribute__((always_inline)) void leave(tr_ctx *ctx, tri_fiber *next, tri_after after)
 {
     tri_worker *worker = ctx->worker;
     tri_fiber *self = worker->current;
@@ -152,11 +155,13 @@ static void leave(tr_ctx *ctx, tri_fiber *next, tri_after after)
     }
 }
 
-/* Switches to a parked turn. The caller must then return to the loop. */
-static void resume(tri_worker *worker, tr_ctx *ctx)
+/* Switches to a parked turn; from the loop, for the same reason. */
+static void resume(tri_worker *worker)
 {
     tri_fiber *self = worker->current;
+    tr_ctx *ctx = worker->resuming;
 
+    worker->resuming = NULL;
     parked_remove(ctx);
     worker->after = TRI_AFTER_GIVE;
     worker->after_fiber = self;
@@ -444,12 +449,22 @@ call_handler(tr_ctx *ctx, tr_msg *msg, tr_handler_fn fn, const void *argument,
         (msg->node.flags & TRI_MSG_BLOBS)) {
         tri_state_check(ctx, msg);
     }
-    if (TRI_LIKELY(ctx->flags == 0 && tri_msg_is_plain(msg) &&
-                   ctx->fail_text == NULL && ctx->cancel == TR_OK)) {
-        ctx->in_turn = false;
-        ctx->msg = NULL;
-        tri_cache_free(&ctx->worker->cache, msg->node.klass, msg);
-        return;
+    if (TRI_LIKELY(ctx->flags == 0 && ctx->fail_text == NULL &&
+                   ctx->cancel == TR_OK)) {
+        if (TRI_LIKELY(tri_msg_is_plain(msg))) {
+            ctx->in_turn = false;
+            ctx->msg = NULL;
+            tri_cache_free(&ctx->worker->cache, msg->node.klass, msg);
+            return;
+        }
+        if ((msg->node.flags & (TRI_MSG_ASK | TRI_MSG_ANSWERED |
+                                TRI_MSG_TIMER)) ==
+            (TRI_MSG_ASK | TRI_MSG_ANSWERED)) {
+            ctx->in_turn = false;
+            ctx->msg = NULL;
+            tri_msg_free(&ctx->worker->cache, msg);
+            return;
+        }
     }
     finish_slow(ctx, msg);
 }
@@ -699,7 +714,7 @@ static verdict beside_parked(tr_ctx *ctx)
     tri_cell *cell = ctx->cell;
     tr_ctx *ready = find_ready(cell);
     if (ready != NULL) {
-        resume(ctx->worker, ready);
+        ctx->worker->resuming = ready;  // by the loop: the cell is his
         return GONE;
     }
     parked_kinds parked = kinds_parked(cell);
@@ -917,6 +932,25 @@ static void run(tr_ctx *ctx, tri_cell *cell)
     atomic_store_explicit(&worker->running, NULL, memory_order_relaxed);
 }
 
+/* A turn has parked: most cells then wait for nothing but its answer. */
+static void after_park(tr_ctx *ctx, tri_cell *cell)
+{
+    tri_worker *worker = ctx->worker;
+    const tr_ctx *parked = tri_ext_of(cell)->parked;
+    // Relaxed: a glance; tri_sleep looks properly.
+    if (TRI_LIKELY(cell->slow == TRI_SLOW_PARKED && parked->next == NULL &&
+                   parked->kind != TRI_TURN_RUN && !worker->stepping &&
+                   !tri_cell_behaviour(cell)->interleaves &&
+                   (atomic_load_explicit(&cell->sys_mail,
+                                         memory_order_relaxed) &
+                    ~TRI_SYS_CLOSED) == 0)) {
+        atomic_store_explicit(&worker->running, NULL, memory_order_relaxed);
+        (void)tri_sleep(worker, cell, false);  // as beside_parked would
+    } else {
+        run(ctx, cell);
+    }
+}
+
 /* The turn that has left its stack parked, yielded or given itself up. */
 static void after_switch(tr_ctx *ctx)
 {
@@ -927,7 +961,7 @@ static void after_switch(tr_ctx *ctx)
     case TRI_AFTER_NONE:
         break;
     case TRI_AFTER_CONTINUE:
-        run(ctx, worker->after_cell);
+        after_park(ctx, worker->after_cell);
         break;
     case TRI_AFTER_REQUEUE:
         tri_schedule(worker, worker->after_cell);
@@ -967,6 +1001,10 @@ void tri_loop(void *arg)
     for (;;) {
         while (ctx.worker->after != TRI_AFTER_NONE) {
             after_switch(&ctx);
+        }
+        if (ctx.worker->resuming != NULL) {
+            resume(ctx.worker);
+            continue;
         }
         tri_cell *cell = tri_worker_next(ctx.worker);
         if (TRI_LIKELY(cell != NULL)) {

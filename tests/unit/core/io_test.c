@@ -177,6 +177,7 @@ static void test_a_descriptor_has_one_waiter(void **state)
     assert_int_equal(write(ends[1], "x", 1), 1);
     expect_ok(stage_ask(&it, it.one, act_nothing, NULL));
     expect_ok(first.err);
+    second.timeout = TR_FOREVER;
     expect_ok(stage_ask(&it, it.two, act_wait, &second));
     expect_ok(second.err);
     stage_close(&it);
