@@ -35,6 +35,9 @@ typedef struct tr_faults {
     double sync_lie;                            // a sync that does nothing
     double early_wake;                          // a wait returns for nothing
     double disk_lost;                           // a kill takes the disk along
+    double one_way, swizzle;     // per step: deaf to some; clogs that end apart
+    double clock_jump;           // per step: a wall clock is set, by an hour
+    double unknown_outcome;      // a store cannot say what became of a write
 } tr_faults;
 
 /*

@@ -275,6 +275,18 @@ struct tri_group {
 enum { TRI_EVENT_LIFECYCLE = 1, TRI_EVENT_OTHER = 2 };
 
 /* What the core tells the layers above. `worker` is never NULL. */
+/* A write that a store has answered. */
+typedef struct tri_written {
+    const void *store;
+    const char *key;  // no zero behind it
+    size_t key_size;
+    uint32_t shard;
+    bool is_event;
+    uint64_t epoch;
+    uint64_t before, version;  // it makes the versions behind `before`
+    tr_err err;                // the answer; may be changed to TR_EUNKNOWN
+} tri_written;
+
 typedef struct tri_up {
     /* Takes msg. */
     void (*dead_letter)(tri_worker *worker, tr_ref to, tr_msg *msg,
@@ -294,6 +306,8 @@ typedef struct tri_up {
     void (*ended)(tri_worker *worker, tri_cell *cell);  // before it is told
     void (*released)(tri_worker *worker, tri_cell *cell);  // restart or end
     tr_err (*load_state)(tr_ctx *ctx, void *self);
+    /* Before the actor hears of it; on any thread. NULL: nobody looks. */
+    void (*stored)(tr_system *sys, tri_written *written);
 } tri_up;
 
 /* How many actors there are: spawned and not yet gone. Any thread. */

@@ -12,6 +12,7 @@
 
 #include "base/log.h"
 #include "base/options.h"
+#include "sim/sim_commit.h"
 #include "sim/sim_disk.h"
 #include "sim/sim_mail.h"
 #include "sim/sim_schedule.h"
@@ -57,11 +58,11 @@ const char *tri_sim_fault_name(tri_sim_fault fault)
 {
     static const char *const names[] = {
 #define TRI_X(name) #name,
-        TRI_SIM_FAULTS(TRI_X)
+        TRI_SIM_FAULTS(TRI_X) TRI_SIM_EVENTS(TRI_X)
 #undef TRI_X
     };
 
-    TRI_CHECK(fault < TRI_FAULT_COUNT);
+    TRI_CHECK(fault < TRI_SIM_COUNTERS);
     return names[fault];
 }
 
@@ -87,6 +88,12 @@ bool tri_sim_strikes(tr_sim *sim, tri_sim_fault fault, uint32_t node)
     return true;
 }
 
+void tri_sim_count(tr_sim *sim, tri_sim_fault event, bool did)
+{
+    sim->faults[event].reached++;
+    sim->faults[event].fired += did;
+}
+
 uint64_t tri_sim_fault_below(tr_sim *sim, tri_sim_fault fault, uint64_t limit)
 {
     return tri_rand_below(tri_sim_rand(sim, TRI_STREAM_FAULT + fault), limit);
@@ -108,12 +115,12 @@ void tri_sim_set_faults(tr_sim *sim, const tr_faults *faults)
 
 uint32_t tr_sim_faults(const tr_sim *sim, tr_sim_count *out, uint32_t max)
 {
-    for (uint32_t i = 0; i < TRI_FAULT_COUNT && i < max; i++) {
+    for (uint32_t i = 0; i < TRI_SIM_COUNTERS && i < max; i++) {
         out[i] = (tr_sim_count){.name = tri_sim_fault_name(i),
                                 .reached = sim->faults[i].reached,
                                 .fired = sim->faults[i].fired};
     }
-    return TRI_FAULT_COUNT;
+    return TRI_SIM_COUNTERS;
 }
 
 tr_err(tr_sim_fail)(tr_sim *sim, const char *site, const char *format, ...)
@@ -170,6 +177,7 @@ void tr_sim_free(tr_sim *sim)
     }
     tri_sim_world_fini(sim);
     tri_sim_mail_free(sim);
+    tri_sim_commits_free(sim);
     tri_sim_disk_free(sim);
     tri_sim_sites_free(sim);
     tri_sim_strays_fini(&sim->own_strays);

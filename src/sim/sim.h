@@ -68,13 +68,34 @@ enum {
     X(node_pause)                                                              \
     X(clock_skew)                                                              \
     X(early_wake)                                                              \
-    X(disk_lost)
+    X(disk_lost)                                                               \
+    X(one_way)                                                                 \
+    X(swizzle)                                                                 \
+    X(clock_jump)                                                              \
+    X(unknown_outcome)
+
+/*
+ * What goes wrong by itself, without a probability to set: it is counted with
+ * the faults, since a run that never meets it has not shown what it does.
+ */
+#define TRI_SIM_EVENTS(X)                                                      \
+    X(latency_tail) /* a message took ten times as long */                     \
+    X(disk_kept)    /* a killed node came back to its disk */                  \
+    X(crash_none)   /* of what was not synced a crash kept nothing, */         \
+    X(crash_all)    /* all of it, */                                           \
+    X(crash_prefix) /* what was written first, */                              \
+    X(crash_parts)  /* or some of it, in sectors */
 
 typedef enum tri_sim_fault {
 #define TRI_X(name) TRI_FAULT_##name,
     TRI_SIM_FAULTS(TRI_X)
 #undef TRI_X
-        TRI_FAULT_COUNT
+        TRI_FAULT_COUNT,
+    TRI_EVENT_BEFORE_ = TRI_FAULT_COUNT - 1,
+#define TRI_X(name) TRI_EVENT_##name,
+    TRI_SIM_EVENTS(TRI_X)
+#undef TRI_X
+        TRI_SIM_COUNTERS
 } tri_sim_fault;
 
 /*
@@ -234,7 +255,7 @@ struct tr_sim {
     bool calm;  // no faults, no buggify
     bool no_buggify;
     double chance[TRI_FAULT_COUNT];
-    tri_sim_counter faults[TRI_FAULT_COUNT];
+    tri_sim_counter faults[TRI_SIM_COUNTERS];
     uint64_t fault_step;  // of the last one that struck
     tri_sim_schedule *record;  // of all that strike, or NULL
     tri_sim_schedule *replay;  // only what it keeps strikes; or NULL
@@ -246,6 +267,8 @@ struct tr_sim {
     tri_sim_strays *strays;  // that, or of all runs of the program
     bool strays_fail;        // such a call fails the run
     tri_sim_disk *disk;
+    struct tri_sim_commits *commits;  // NULL: none yet
+    bool disk_replaced;               // by tr_sim_replace
     struct tri_sim_mail *mail;  // of the systems that are looked at
     tr_nanos calm_since;        // the faults ended then; 0: they have not
 
@@ -363,6 +386,8 @@ static inline tri_rand *tri_sim_rand(tr_sim *sim, tri_sim_stream stream)
 
 /* Whether the fault strikes here; counted and traced. */
 bool tri_sim_strikes(tr_sim *sim, tri_sim_fault fault, uint32_t node);
+/* An event of TRI_SIM_EVENTS could have come, and has if `did`. */
+void tri_sim_count(tr_sim *sim, tri_sim_fault event, bool did);
 /* A number below `limit` from the stream of that fault. */
 uint64_t tri_sim_fault_below(tr_sim *sim, tri_sim_fault fault, uint64_t limit);
 const char *tri_sim_fault_name(tri_sim_fault fault);

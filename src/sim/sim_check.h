@@ -23,6 +23,8 @@
  *     callback     one of tr_ask_then was called twice, or never
  *     liveness     since the faults ended a message has not been handled, or
  *                  a call waits whose request nobody has
+ *     commit       two writers were told that they made one version of a state,
+ *                  or one of an earlier epoch came behind one of a later
  *     catalog      more virtual actors are active than there are names
  */
 void tri_sim_check(tr_sim *sim, bool all);

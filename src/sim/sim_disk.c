@@ -493,12 +493,23 @@ static uint64_t count_pending(const inode *it)
     return count;
 }
 
-static void crash_content(inode *it, tri_rand *rand)
+static void count_crash(tr_sim *sim, uint64_t way)
+{
+    tri_sim_count(sim, TRI_EVENT_crash_none, way == KEEP_NONE);
+    tri_sim_count(sim, TRI_EVENT_crash_all, way == KEEP_ALL);
+    tri_sim_count(sim, TRI_EVENT_crash_prefix, way == KEEP_PREFIX);
+    tri_sim_count(sim, TRI_EVENT_crash_parts, way == KEEP_ANY);
+}
+
+static void crash_content(tr_sim *sim, inode *it, tri_rand *rand)
 {
     uint64_t way = tri_rand_below(rand, KEEP_WAYS);
     uint64_t keep = way == KEEP_ALL ? UINT64_MAX : 0;
     uint64_t i = 0;
 
+    if (tri_list_first(&it->pending) != NULL) {
+        count_crash(sim, way);
+    }
     if (way == KEEP_PREFIX) {
         keep = tri_rand_below(rand, count_pending(it) + 1);
     }
@@ -587,7 +598,7 @@ void tri_sim_disk_crash(tr_sim *sim, uint32_t node)
         link = link->prev;
         if (it->node == node && !it->left_behind) {
             crash_name(disk, it, rand);
-            crash_content(it, rand);
+            crash_content(sim, it, rand);
             it = crash_leave_behind(disk, it);
             if (!tri_content_copy(&it->seen, &it->platter)) {
                 tr_abort("sim", "no memory for a simulated disk");

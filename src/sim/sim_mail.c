@@ -18,6 +18,7 @@
 
 #include "core/lifecycle.h"
 #include "core/runtime.h"
+#include "sim/sim_commit.h"
 #include "sim/sim_trace.h"
 #include "system/layers.h"
 
@@ -209,6 +210,21 @@ static void on_unhandled(tri_worker *worker, tri_cell *cell, tr_msg *msg)
     mail->count.dead += it != NULL;
     free(it);
     mail->up->unhandled(worker, cell, msg);
+}
+
+/* A write that was made, or failed, may also be one that nobody knows of. */
+static void on_stored(tr_system *sys, tri_written *written)
+{
+    tri_sim_mail *mail = mail_of(sys);
+    bool may_be_lost = written->err == TR_OK || written->err == TR_EIO;
+
+    if (may_be_lost && tri_sim_strikes(mail->sim, TRI_FAULT_unknown_outcome,
+                                       mail->node)) {
+        written->err = TR_EUNKNOWN;
+    }
+    if (written->err == TR_OK) {
+        tri_sim_commit(mail->sim, mail->node, written);
+    }
 }
 
 static void lead_here(tri_sim_mail *mail, tri_behaviour *behaviour)
@@ -638,6 +654,7 @@ static tri_sim_mail *mail_new(tr_sim *sim, const tri_sim_attached *it)
     mail->hooked = *mail->up;
     mail->hooked.dead_letter = on_dead_letter;
     mail->hooked.unhandled = on_unhandled;
+    mail->hooked.stored = on_stored;
     mail->sys->up = &mail->hooked;
     mail->next = sim->mail;
     sim->mail = mail;

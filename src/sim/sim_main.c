@@ -46,7 +46,7 @@ typedef struct figures {
     tr_nanos time;     // virtual
     tr_nanos started;  // real
     tr_nanos told;     // when the last line of progress was written
-    tri_sim_counter faults[TRI_FAULT_COUNT];
+    tri_sim_counter faults[TRI_SIM_COUNTERS];
     site_sum *sites;
     tri_sim_strays strays;
 } figures;
@@ -236,7 +236,7 @@ static void add_result(figures *it, const tri_sim_result *result)
     it->steps += result->steps;
     it->trace += result->hash;
     it->time += result->time;
-    for (uint32_t i = 0; i < TRI_FAULT_COUNT; i++) {
+    for (uint32_t i = 0; i < TRI_SIM_COUNTERS; i++) {
         it->faults[i].reached += result->faults[i].reached;
         it->faults[i].fired += result->faults[i].fired;
     }
@@ -308,7 +308,7 @@ static void tell_figures(figures *it, uint64_t wanted)
              it->time / TR_SECONDS(1), it->time % TR_SECONDS(1) / TR_MS(1),
              it->steps, it->trace);
     say(TRI_LOG_INFO, line);
-    for (uint32_t i = 0; i < TRI_FAULT_COUNT; i++) {
+    for (uint32_t i = 0; i < TRI_SIM_COUNTERS; i++) {
         tell_counter("fault", tri_sim_fault_name(i), &it->faults[i]);
     }
     for (const site_sum *site = it->sites; site != NULL; site = site->next) {

@@ -121,7 +121,10 @@ static tr_nanos draw_latency(tri_sim_net *net, const net_link *link)
     uint64_t width = (uint64_t)(latency->most - latency->least) + 1;
     tr_nanos span = latency->least + (tr_nanos)tri_rand_below(rand, width);
 
-    if (latency->tail > 0 && tri_rand_below(rand, latency->tail) == 0) {
+    bool in_tail =
+        latency->tail > 0 && tri_rand_below(rand, latency->tail) == 0;
+    tri_sim_count(net->sim, TRI_EVENT_latency_tail, in_tail);
+    if (in_tail) {
         span *= TAIL_FACTOR;
     }
     if (link->slow_until > net->sim->now) {
@@ -286,6 +289,43 @@ static void draw_link(tri_sim_net *net, tri_sim_fault fault, uint32_t *from,
     *to += *to >= *from;
 }
 
+/* Some of the nodes, as bits: at least one, and never all. */
+static uint64_t draw_set(tri_sim_net *net, tri_sim_fault fault)
+{
+    uint64_t all =
+        net->nodes == 64 ? UINT64_MAX : (UINT64_C(1) << net->nodes) - 1;
+
+    return tri_sim_fault_below(net->sim, fault, all - 1) + 1;
+}
+
+/* What the set sends to the others is lost; it still hears them. */
+static void cut_one_way(tri_sim_net *net, uint64_t set, tr_nanos span)
+{
+    for (uint32_t from = 0; from < net->nodes; from++) {
+        for (uint32_t to = 0; to < net->nodes; to++) {
+            if ((set >> from & 1) && !(set >> to & 1)) {
+                tri_sim_net_cut(net, from, to, span);
+            }
+        }
+    }
+}
+
+/*
+ * All links of the set are clogged, and let go one after the other in any
+ * order: each side hears another part of the past first.
+ */
+static void swizzle(tri_sim_net *net, uint64_t set)
+{
+    for (uint32_t from = 0; from < net->nodes; from++) {
+        for (uint32_t to = 0; to < net->nodes; to++) {
+            if (from != to && ((set >> from | set >> to) & 1)) {
+                tri_sim_net_clog(net, from, to,
+                                 draw_span(net->sim, TRI_FAULT_swizzle));
+            }
+        }
+    }
+}
+
 void tri_sim_net_trouble(tri_sim_net *net)
 {
     tr_sim *sim = net->sim;
@@ -295,11 +335,7 @@ void tri_sim_net_trouble(tri_sim_net *net)
         return;
     }
     if (tri_sim_strikes(sim, TRI_FAULT_partition, TRI_SIM_NOBODY)) {
-        // Never all on one side.
-        uint64_t all =
-            net->nodes == 64 ? UINT64_MAX : (UINT64_C(1) << net->nodes) - 1;
-        uint64_t set =
-            tri_sim_fault_below(sim, TRI_FAULT_partition, all - 1) + 1;
+        uint64_t set = draw_set(net, TRI_FAULT_partition);
         tri_sim_net_partition(net, set, draw_span(sim, TRI_FAULT_partition));
     }
     if (tri_sim_strikes(sim, TRI_FAULT_half_open, TRI_SIM_NOBODY)) {
@@ -314,6 +350,13 @@ void tri_sim_net_trouble(tri_sim_net *net)
     if (tri_sim_strikes(sim, TRI_FAULT_clog, TRI_SIM_NOBODY)) {
         draw_link(net, TRI_FAULT_clog, &from, &to);
         tri_sim_net_clog(net, from, to, draw_span(sim, TRI_FAULT_clog));
+    }
+    if (tri_sim_strikes(sim, TRI_FAULT_one_way, TRI_SIM_NOBODY)) {
+        uint64_t set = draw_set(net, TRI_FAULT_one_way);
+        cut_one_way(net, set, draw_span(sim, TRI_FAULT_one_way));
+    }
+    if (tri_sim_strikes(sim, TRI_FAULT_swizzle, TRI_SIM_NOBODY)) {
+        swizzle(net, draw_set(net, TRI_FAULT_swizzle));
     }
 }
 

@@ -42,6 +42,7 @@
 #define STEP_COST_DEFAULT INT64_C(1000)
 #define BOOT_RETRY        TR_MS(500)
 #define SKEW_MAX          TR_SECONDS(10)  // of a wall clock, at once
+#define JUMP_MAX          TR_MINUTES(60)  // when somebody sets it
 #define DRIFT_MAX_PPM     INT32_C(10000)  // of a node's clock
 #define CLEAN_UP_TIME     TR_SECONDS(1)
 #define CLEAN_UP_STEPS    UINT64_C(1000000)
@@ -247,8 +248,11 @@ static void kill_node(run *it, run_node *rn, tr_nanos down, bool lose_disk)
     tri_sim_resume(node);
     tri_sim_bury_threads(node);
     tri_sim_disk_crash(it->sim, node->index);
-    if (tri_sim_strikes(it->sim, TRI_FAULT_disk_lost, node->index) ||
-        lose_disk) {
+    if (tri_sim_strikes(it->sim, TRI_FAULT_disk_lost, node->index)) {
+        lose_disk = true;
+    }
+    tri_sim_count(it->sim, TRI_EVENT_disk_kept, !lose_disk);
+    if (lose_disk) {
         tri_sim_disk_lose(it->sim, node->index);
     }
     // Relaxed: the world is one thread.
@@ -272,6 +276,7 @@ void tr_sim_replace(tr_sim *sim, uint32_t index, tr_nanos down)
 {
     tr_sim_kill(sim, index, down);
     sim->nodes[index]->disk_wanted = true;
+    sim->disk_replaced = true;
 }
 
 /* ---- what goes wrong ---- */
@@ -298,6 +303,15 @@ static void skew_clock(tr_sim *sim, tri_sim_node *node)
 
     node->wall_skew = (tr_nanos)skew - SKEW_MAX;
     tri_sim_set_rate(node, (int32_t)rate - DRIFT_MAX_PPM);
+}
+
+/* Somebody has set the wall clock; the other one goes on as it did. */
+static void jump_clock(tr_sim *sim, tri_sim_node *node)
+{
+    uint64_t jump = tri_sim_fault_below(sim, TRI_FAULT_clock_jump,
+                                        2 * (uint64_t)JUMP_MAX + 1);
+
+    node->wall_skew += (tr_nanos)jump - JUMP_MAX;
 }
 
 static void do_kills(run *it)
@@ -335,6 +349,9 @@ static void trouble(run *it)
     }
     if (tri_sim_strikes(sim, TRI_FAULT_clock_skew, TRI_SIM_NOBODY)) {
         skew_clock(sim, any_node(it, TRI_FAULT_clock_skew)->node);
+    }
+    if (tri_sim_strikes(sim, TRI_FAULT_clock_jump, TRI_SIM_NOBODY)) {
+        jump_clock(sim, any_node(it, TRI_FAULT_clock_jump)->node);
     }
 }
 
@@ -765,7 +782,7 @@ static void keep_result(const run *it, tri_sim_result *result)
     result->hash = sim->hash;
     result->fault_step = sim->fault_step;
     result->time = sim->now - TRI_SIM_BEGIN;
-    for (uint32_t i = 0; i < TRI_FAULT_COUNT; i++) {
+    for (uint32_t i = 0; i < TRI_SIM_COUNTERS; i++) {
         result->faults[i] = sim->faults[i];
     }
 }

@@ -31,7 +31,7 @@ typedef struct tri_sim_result {
     tr_nanos time;
     uint64_t fault_step;  // when the last fault struck
     char failure[TRI_SIM_LINE_MAX];  // place and words up to a number
-    tri_sim_counter faults[TRI_FAULT_COUNT];
+    tri_sim_counter faults[TRI_SIM_COUNTERS];
 } tri_sim_result;
 
 /* Called with the world of a finished run, before it is freed. */

@@ -47,10 +47,38 @@ static bool leave_question(tri_wait *wait)
         &q->state, &shared, LEFT, memory_order_acq_rel, memory_order_acquire);
 }
 
+/*
+ * A simulation looks at what was written (sim/sim_commit.c), and may lose the
+ * answer.
+ */
+static void tell_stored(const tri_question *q, tri_store_op *op)
+{
+    const tri_up *up = q->sys->up;
+    bool is_event = op->call == TR_STORE_APPEND;
+    if (TRI_LIKELY(up->stored == NULL) ||
+        (op->call != TR_STORE_SAVE && !is_event)) {
+        return;
+    }
+    tri_written written = {
+        .store = q->storage != NULL ? q->storage : q->cell->props->storage,
+        .key = op->key.at, .key_size = op->key.size, .shard = op->shard,
+        .is_event = is_event, .epoch = op->epoch, .before = op->number,
+        .version = op->number + (is_event ? op->event_count : 1),
+        .err = op->err};
+    up->stored(q->sys, &written);
+    if (written.err != op->err) {
+        tri_store_fail(op, written.err, TRI_STORE_FAULT_UNAVAILABLE,
+                       "the answer was lost");
+    }
+}
+
 /* The store has answered; any thread. */
 static void answered(tri_store_op *op)
 {
     tri_question *q = op->user;
+    if (q->ops == NULL) {
+        tell_stored(q, op);
+    }
     uint32_t asking = ASKING;
     // Release: the turn sees the answer. Acquire: it has let go.
     if (atomic_compare_exchange_strong_explicit(&q->state, &asking, DONE,
@@ -84,6 +112,7 @@ static void answered(tri_store_op *op)
 static void answered_one(tri_store_op *op)
 {
     tri_question *q = op->user;
+    tell_stored(q, op);
     // Acquire and release: the last one sees what the others were told.
     if (atomic_fetch_sub_explicit(&q->left, 1, memory_order_acq_rel) == 1) {
         answered(&q->op);

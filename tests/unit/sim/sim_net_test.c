@@ -304,6 +304,8 @@ static void test_trouble_comes_and_goes(void **state)
                           .half_open = 0.02,
                           .slow_link = 0.02,
                           .clog = 0.02,
+                          .one_way = 0.02,
+                          .swizzle = 0.02,
                           .pause_max = TR_MS(50)});
     for (uint32_t i = 0; i < 900; i++) {
         send(&it, i % NODES, (i + 1) % NODES, i);
@@ -313,6 +315,9 @@ static void test_trouble_comes_and_goes(void **state)
     for (tri_sim_fault f = TRI_FAULT_partition; f <= TRI_FAULT_clog; f++) {
         assert_true(it.sim->faults[f].fired > 0);
     }
+    assert_true(it.sim->faults[TRI_FAULT_one_way].fired > 0);
+    assert_true(it.sim->faults[TRI_FAULT_swizzle].fired > 0);
+    assert_true(it.sim->faults[TRI_EVENT_latency_tail].fired > 0);
     uint32_t before = it.count;
     assert_in_range(before, 100, 899);
     it.sim->calm = true;

@@ -700,10 +700,10 @@ static void test_fault_classes_are_listed(void **state)
 {
     (void)state;
     tr_sim *sim = sim_of(1);
-    tr_sim_count counts[TRI_FAULT_COUNT];
+    tr_sim_count counts[TRI_SIM_COUNTERS];
 
-    assert_int_equal(tr_sim_faults(sim, counts, TRI_FAULT_COUNT),
-                     TRI_FAULT_COUNT);
+    assert_int_equal(tr_sim_faults(sim, counts, TRI_SIM_COUNTERS),
+                     TRI_SIM_COUNTERS);
     assert_string_equal(counts[TRI_FAULT_torn_write].name, "torn_write");
     tr_sim_free(sim);
 }

@@ -1,0 +1,44 @@
+/*
+ * unknown_sim.c - stored state behind a store whose answers are lost.
+ *
+ * As storage_sim.c, and besides: a store that has made a write, or has failed
+ * to, says that it does not know. The counter then starts anew from what is
+ * really there. So an answered save is never gone, no state is one that nobody
+ * saved, and at the end every counter answers. Wall clocks jump, too.
+ */
+#include "storage_bank.h"
+
+static tr_err all_answer(tr_sim *sim, void *user)
+{
+    board *b = user;
+
+    for (uint32_t n = 0; n < NODES; n++) {
+        tr_system *sys = tr_sim_node(sim, n);
+        for (uint32_t i = 0; i < COUNTERS; i++) {
+            Stored last;
+            TR_TRY(tr_ask(sys, tr_virtual(sys, "counter", names[i]), &last, 0,
+                          Look, .board = (uint64_t)(uintptr_t)b, .node = n,
+                          .index = i));
+        }
+    }
+    return b->acks >= RAISES / 4
+               ? states_are_right(sim, user)
+               : tr_sim_fail(sim, "only %" PRIu64 " saves", b->acks);
+}
+
+int main(int argc, char **argv)
+{
+    board b = {0};
+
+    return few_seeds(
+        argc, argv, "20",
+        TR_OPTIONS(tr_sim_options, .seed = 1, .nodes = NODES, .begin = begin,
+                   .node = node, .workload = workload,
+                   .invariant = states_are_right, .at_end = all_answer,
+                   .user = &b,
+                   .faults = TR_OPTIONS(
+                       tr_faults, .node_kill = 0.0003, .early_wake = 0.01,
+                       .disk_error = 0.001, .unknown_outcome = 0.05,
+                       .clock_jump = 0.0005, .disk_slow = 0.005,
+                       .delay_max = TR_MS(200), .pause_max = TR_SECONDS(2))));
+}
