@@ -1,0 +1,29 @@
+/*
+ * handover_sim.c - the network breaks while shards change their owner.
+ *
+ * The scenario of takeover.h, without deaths: in the middle of each hand-over
+ * nodes are cut off from each other, both ways or one way, links are slow or
+ * clogged and let go in any order, and packets are lost, doubled and out of
+ * order. All of it lasts for less than a node is given up, but for longer than
+ * a new owner waits for claims. So there may be two activations of a name for
+ * a while; the fence of the store lets one of them count. The built-in
+ * invariant `commit` says so after every write. What was answered is stored at
+ * the end, every watch is told, and the questions are answered.
+ */
+#include "takeover.h"
+
+int main(int argc, char **argv)
+{
+    the_board.cut = true;
+    return few_seeds(
+        argc, argv, "20",
+        TR_OPTIONS(tr_sim_options, .seed = 1, .nodes = NODES, .begin = begin,
+                   .node = node, .workload = workload, .invariant = holds,
+                   .at_end = all_told, .user = &the_board,
+                   .faults = TR_OPTIONS(
+                       tr_faults, .early_wake = 0.01, .partition = 0.1,
+                       .one_way = 0.1, .half_open = 0.1, .swizzle = 0.1,
+                       .slow_link = 0.1, .clog = 0.1, .drop = 0.01,
+                       .duplicate = 0.01, .reorder = 0.01, .delay = 0.01,
+                       .delay_max = TR_MS(200), .pause_max = TR_SECONDS(2))));
+}

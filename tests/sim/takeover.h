@@ -1,0 +1,400 @@
+/*
+ * takeover.h - shards change their owner and nodes die; nobody notices.
+ *
+ * Three nodes over a network. A membership, played by the workload, gives
+ * shards to other nodes, node by node and each a little later; it kills nodes, says that they are dead, gives their shards
+ * away, and lets them come back in another life. Meanwhile actors are asked
+ * from all nodes, often by all at once, and watched from a node that stays.
+ *   - of each name at most one activation is alive at any time;
+ *   - every watch is told of an end: that of the activation, or of its node;
+ *   - the work goes on: questions are answered.
+ *
+ * Covers DI6, DW10 and X8.
+ */
+#ifndef TEST_SIM_TAKEOVER_H
+#define TEST_SIM_TAKEOVER_H
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "few.h"
+#include "sim/sim.h"
+#include "support/mesh.h"
+
+enum { NODES = 3, KEYS = 12, ROUNDS = 40, HOME = 0 };
+
+#define IDLE TR_SECONDS(2)
+
+static const char *const keys[KEYS] = {"a", "b", "c", "d", "e", "f",
+                                       "g", "h", "i", "j", "k", "l"};
+
+typedef struct view {
+    uint32_t shard, owner;
+    uint64_t epoch;
+} view;
+
+typedef struct board {
+    mesh mesh;
+    view views[KEYS];
+    uint32_t active[KEYS][NODES];
+    uint32_t open[KEYS];  // watches of the actor at home
+    uint32_t kills;
+    /*
+     * Links go wrong while a shard changes its owner, for longer than the new
+     * one waits: then there may be two activations for a while, and the store
+     * decides which of them counts.
+     */
+    bool cut;
+    tr_storage *store;
+    uint64_t counted[KEYS];  // the highest number that was answered
+    uint64_t asked, answered, told;
+    tr_ref guard;
+    tr_ref callers[NODES];
+    const char *broken;
+} board;
+
+static board the_board;  // one world at a time
+
+TR_MESSAGE(Answer, (uint32_t, key), (uint64_t, count));
+TR_REQUEST(Who, Answer);
+TR_MESSAGE(Guard, (uint32_t, key));
+TR_MESSAGE(Call, (uint32_t, key));
+
+static void broken(const char *what)
+{
+    if (the_board.broken == NULL) {
+        the_board.broken = what;
+    }
+}
+
+static uint32_t node_of(tr_ctx *ctx)
+{
+    uint32_t node = 0;
+
+    while (node < NODES && the_board.mesh.systems[node] != ctx->sys) {
+        node++;
+    }
+    return node;
+}
+
+/* ---- targets ---- */
+
+TR_STATE(Target, (uint32_t, key), (uint32_t, node), (uint64_t, count));
+
+static tr_err target_start(tr_ctx *ctx, Target *self)
+{
+    board *b = &the_board;
+    uint32_t alive = 0;
+
+    self->key = (uint32_t)(tr_key(ctx)[0] - 'a');
+    self->node = node_of(ctx);
+    if (self->node == NODES) {
+        return TR_OK;  // its node is just being killed
+    }
+    b->active[self->key][self->node]++;
+    for (uint32_t n = 0; n < NODES; n++) {
+        alive += b->active[self->key][n];
+    }
+    if (alive > 1 && !b->cut) {
+        broken("two activations of one name");
+    }
+    return TR_BUGGIFY(ctx, 0.2) ? tr_sleep(ctx, TR_MS(50)) : TR_OK;
+}
+
+static tr_err target_stop(tr_ctx *ctx, Target *self, tr_reason reason)
+{
+    (void)reason;
+    if (TR_BUGGIFY(ctx, 0.2)) {
+        tr_err ignored = tr_sleep(ctx, TR_MS(50));
+        (void)ignored;
+    }
+    if (self->node < NODES) {
+        the_board.active[self->key][self->node]--;
+    }
+    return TR_OK;
+}
+
+static tr_err on_who(tr_ctx *ctx, Target *self, const Who *m)
+{
+    if (the_board.cut) {
+        Target next = *self;
+        next.count++;
+        TR_OR_REFUSE(ctx, m, tr_persist(ctx, self, &next));
+    }
+    return tr_reply(ctx, m, .key = self->key, .count = self->count);
+}
+
+TR_ACTOR(target, Target, TR_HOOK(pre_start, target_start),
+         TR_HOOK(post_stop, target_stop), TR_ON(Who, on_who));
+
+/* ---- those who ask, and the one who watches ---- */
+
+static void ask(tr_ctx *ctx, tr_ref ref)
+{
+    board *b = &the_board;
+
+    Answer answer;
+
+    b->asked++;
+    if (tr_ask(ctx, ref, &answer, TR_SECONDS(20), Who) == TR_OK) {
+        uint64_t *counted = &b->counted[answer.key];
+        b->answered++;
+        *counted = answer.count > *counted ? answer.count : *counted;
+    }
+}
+
+static tr_err on_call(tr_ctx *ctx, void *self, const Call *m)
+{
+    (void)self;
+    ask(ctx, tr_virtual(ctx, "target", keys[m->key]));
+    return TR_OK;
+}
+
+TR_ACTOR(caller, void, TR_ON(Call, on_call));
+
+static tr_err on_guard(tr_ctx *ctx, void *self, const Guard *m)
+{
+    tr_ref ref = tr_virtual(ctx, "target", keys[m->key]);
+
+    (void)self;
+    ask(ctx, ref);
+    the_board.open[m->key] = 1;  // watching twice is watching once
+    tr_watch(ctx, ref);
+    return TR_OK;
+}
+
+static tr_err on_terminated(tr_ctx *ctx, void *self, const tr_terminated *m)
+{
+    board *b = &the_board;
+
+    (void)self;
+    for (uint32_t i = 0; i < KEYS; i++) {
+        if (tr_ref_eq(m->actor, tr_virtual(ctx, "target", keys[i]))) {
+            if (b->open[i] == 0) {
+                broken("told twice, or unasked");
+            }
+            b->open[i] = 0;
+            b->told++;
+        }
+    }
+    return TR_OK;
+}
+
+TR_ACTOR(guard, void, TR_ON(Guard, on_guard),
+         TR_ON(tr_terminated, on_terminated));
+
+/* ---- the membership ---- */
+
+static void tell_views(board *b, tr_system *sys)
+{
+    for (uint32_t i = 0; i < KEYS; i++) {
+        tri_bus_shard(sys, b->views[i].shard, b->views[i].owner,
+                      b->views[i].epoch);
+    }
+}
+
+static void call(board *b, uint32_t node, uint32_t key)
+{
+    if (b->mesh.systems[node] != NULL) {
+        tr_tell(b->mesh.systems[node], b->callers[node], Call, .key = key);
+    }
+}
+
+/* Nobody waits with a question until all have heard of it. */
+static void give_away(tr_sim *sim, board *b, uint32_t i, uint32_t owner)
+{
+    uint32_t first = (uint32_t)tr_sim_random(sim, NODES);
+
+    b->views[i].owner = owner;
+    b->views[i].epoch++;
+    for (uint32_t n = 0; n < NODES; n++) {
+        tr_system *sys = b->mesh.systems[(first + n) % NODES];
+        if (b->cut) {
+            tri_sim_net_trouble(b->mesh.net);
+        }
+        if (sys != NULL) {
+            tri_bus_shard(sys, b->views[i].shard, owner, b->views[i].epoch);
+        }
+        if (tr_sim_random(sim, 2) == 0) {
+            call(b, (uint32_t)tr_sim_random(sim, NODES), i);
+        }
+        if (tr_sim_random(sim, 2) == 0) {
+            tr_sim_advance(sim, (tr_nanos)tr_sim_random(sim, TR_MS(3)) + 1);
+        }
+    }
+}
+
+static void kill_one(tr_sim *sim, board *b, uint32_t node)
+{
+    if (b->mesh.systems[node] == NULL) {
+        return;
+    }
+    b->kills++;
+    mesh_leave(&b->mesh, node);
+    tri_sim_net_forget(b->mesh.net, node);
+    tr_sim_kill(sim, node, TR_SECONDS(1) +
+                               (tr_nanos)tr_sim_random(sim, TR_SECONDS(2)));
+    while (tr_sim_node(sim, node) != NULL) {
+        tr_sim_advance(sim, 1);
+    }
+    for (uint32_t i = 0; i < KEYS; i++) {
+        b->active[i][node] = 0;
+    }
+    for (uint32_t n = 0; n < NODES; n++) {
+        if (b->mesh.systems[n] != NULL) {
+            tri_bus_dead(b->mesh.systems[n], node);
+        }
+    }
+    for (uint32_t i = 0; i < KEYS; i++) {
+        if (b->views[i].owner == node) {
+            give_away(sim, b, i, HOME);
+        }
+    }
+}
+
+static void look_up_shards(board *b)
+{
+    char text[64];
+
+    for (uint32_t i = 0; i < KEYS; i++) {
+        int size = snprintf(text, sizeof(text), "local::target/%s", keys[i]);
+        b->views[i].shard = tri_shard_of(text, (size_t)size);
+        b->views[i].owner = b->views[i].shard % NODES;
+        b->views[i].epoch = 1;
+    }
+}
+
+/* ---- the run ---- */
+
+static tr_err node(tr_system *sys, uint32_t index, void *user)
+{
+    board *b = user;
+
+    TR_TRY(mesh_join(&b->mesh, index, sys));
+    tell_views(b, sys);
+    b->callers[index] = tr_spawn(sys, caller);
+    if (index == HOME) {
+        b->guard = tr_spawn(sys, guard);
+    }
+    return tr_host(sys, target, .idle = IDLE, .storage = b->store);
+}
+
+static void begin(tr_sim *sim, void *user)
+{
+    board *b = user;
+
+    bool cut = b->cut;
+
+    tr_storage_close(b->store);  // of the last run
+    memset(b, 0, sizeof(*b));    // the net is gone since all_told
+    b->cut = cut;
+    if (cut) {
+        TR_MUST(tr_storage_memory(&b->store));
+    }
+    mesh_init(&b->mesh, sim, NODES, true);
+    look_up_shards(b);
+}
+
+/* All nodes at once, one of which may just have ended it. */
+static void call_all(tr_sim *sim, board *b, uint32_t key)
+{
+    tr_system *first = b->mesh.systems[tr_sim_random(sim, NODES)];
+
+    if (first != NULL && tr_sim_random(sim, 2) == 0) {
+        tr_stop(first, tr_virtual(first, "target", keys[key]));
+    }
+    for (uint32_t n = 0; n < NODES; n++) {
+        call(b, n, key);
+        if (tr_sim_random(sim, 2) == 0) {
+            tr_sim_advance(sim, (tr_nanos)tr_sim_random(sim, TR_MS(2)) + 1);
+        }
+    }
+}
+
+static tr_err workload(tr_sim *sim, void *user)
+{
+    board *b = user;
+    bool deadly = !b->cut && tr_sim_random(sim, 2) == 0;
+
+    tr_sim_advance(sim, TR_SECONDS(1));
+    for (int round = 0; round < ROUNDS && b->broken == NULL; round++) {
+        uint32_t key = (uint32_t)tr_sim_random(sim, KEYS);
+        uint32_t n = (uint32_t)tr_sim_random(sim, NODES);
+        uint64_t what = tr_sim_random(sim, 20);
+        tr_system *sys = b->mesh.systems[n];
+        if (what < 5) {
+            tr_tell(b->mesh.systems[HOME], b->guard, Guard, .key = key);
+        } else if (what < 11) {
+            call_all(sim, b, key);
+        } else if (what < 14) {
+            if (sys != NULL) {
+                give_away(sim, b, key, n);
+            }
+        } else if (what < 16) {
+            if (sys != NULL) {
+                tr_stop(sys, tr_virtual(sys, "target", keys[key]));
+            }
+        } else if (what == 16 && deadly && n != HOME) {
+            kill_one(sim, b, n);
+        }
+        tr_sim_advance(sim, (tr_nanos)tr_sim_random(sim, TR_MS(400)) + 1);
+    }
+    tri_sim_net_heal(b->mesh.net);
+    return TR_OK;
+}
+
+static tr_err holds(tr_sim *sim, void *user)
+{
+    board *b = user;
+
+    if (b->broken == NULL) {
+        return TR_OK;
+    }
+    memset(b->mesh.systems, 0, sizeof(b->mesh.systems));  // they end now
+    return tr_sim_fail(sim, "%s", b->broken);
+}
+
+/* What was answered was stored, and is there. */
+static tr_err nothing_is_forgotten(tr_sim *sim, board *b, uint32_t i)
+{
+    tr_system *sys = b->mesh.systems[HOME];
+    Answer answer;
+
+    TR_TRY(tr_ask(sys, tr_virtual(sys, "target", keys[i]), &answer,
+                  TR_SECONDS(20), Who));
+    return answer.count > b->counted[i]
+               ? TR_OK
+               : tr_sim_fail(sim, "%s: %" PRIu64 " was answered, %" PRIu64
+                             " is stored", keys[i], b->counted[i],
+                             answer.count - 1);
+}
+
+static tr_err all_told(tr_sim *sim, void *user)
+{
+    board *b = user;
+    tr_err err = holds(sim, user);
+
+    for (uint32_t i = 0; i < KEYS && err == TR_OK; i++) {
+        for (uint32_t n = 0; n < NODES && err == TR_OK; n++) {
+            if (b->active[i][n] != 0) {
+                err = tr_sim_fail(sim, "%s is still active", keys[i]);
+            }
+        }
+        if (err == TR_OK && b->open[i] != 0) {
+            err = tr_sim_fail(sim, "who watches %s was not told", keys[i]);
+        }
+    }
+    if (err == TR_OK && b->answered < b->asked / 4) {
+        err = tr_sim_fail(sim, "only %" PRIu64 " of %" PRIu64 " answered",
+                          b->answered, b->asked);
+    }
+    for (uint32_t i = 0; i < KEYS && err == TR_OK && b->cut; i++) {
+        err = nothing_is_forgotten(sim, b, i);
+    }
+    mesh_fini(&b->mesh);  // before its world
+    memset(b->mesh.systems, 0, sizeof(b->mesh.systems));
+    return err;
+}
+
+#endif
