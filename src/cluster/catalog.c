@@ -96,6 +96,50 @@ static void list_remove(tri_shard *shard, tri_active *a)
     }
 }
 
+/* ---- the line ---- */
+
+/* One that loads its state; beyond the line's max where it must be. */
+static void line_count(tri_line *line)
+{
+    tri_lock_take(&line->lock);
+    line->loading++;
+    tri_lock_drop(&line->lock);
+}
+
+/* With the shard's lock. True: it stands in line. */
+static bool line_join(tri_line *line, tri_virtual *v)
+{
+    tri_lock_take(&line->lock);
+    bool full = line->loading >= line->max;
+    if (full) {
+        v->line_next = NULL;
+        v->waits = 1;
+        if (line->first == NULL) {
+            line->first = v;
+        } else {
+            line->last->line_next = v;
+        }
+        line->last = v;
+    }
+    tri_lock_drop(&line->lock);
+    return full;
+}
+
+/* Whose turn it is; NULL: nobody's. It still waits. */
+static tri_virtual *line_next(tri_line *line)
+{
+    tri_virtual *v = NULL;
+    tri_lock_take(&line->lock);
+    if (line->loading < line->max && line->first != NULL) {
+        v = line->first;
+        line->first = v->line_next;
+    }
+    tri_lock_drop(&line->lock);
+    return v;
+}
+
+/* ---- one more, one less ---- */
+
 /* What an activation needs beside the record; false: no memory. */
 static bool active_new(tri_cluster *cluster, tri_worker *worker,
                        tri_virtual *v)
@@ -113,6 +157,12 @@ static bool active_new(tri_cluster *cluster, tri_worker *worker,
         .order = atomic_fetch_add_explicit(&cluster->activations, 1,
                                            memory_order_relaxed)};
     v->active = a;
+    // Where there is a bus it has asked for the place already.
+    a->loads = v->kind->props->storage != NULL &&
+               tri_bus_of(cluster) == NULL;
+    if (a->loads) {
+        line_count(&cluster->line);
+    }
     return true;
 }
 
@@ -223,6 +273,11 @@ static tr_err activate(tri_cluster *cluster, tri_worker *worker,
     }
     tr_err err = prepare(cluster, worker, v);
     if (err != TR_OK) {
+        if (v->active->loads) {
+            tri_lock_take(&cluster->line.lock);
+            cluster->line.loading--;
+            tri_lock_drop(&cluster->line.lock);
+        }
         active_free(worker, v);
         return err;
     }
@@ -309,6 +364,16 @@ static tr_err hand_over(tri_cluster *cluster, tri_worker *worker,
     return TR_OK;
 }
 
+/* With the lock, of one that is not active: has it to stand in line? */
+static bool must_wait(tri_cluster *cluster, tri_virtual *v)
+{
+    // Relaxed: as in activate.
+    return tri_bus_of(cluster) == NULL &&
+           !atomic_load_explicit(&cluster->closing, memory_order_relaxed) &&
+           tri_kind_of(cluster, v) != NULL &&
+           v->kind->props->storage != NULL && line_join(&cluster->line, v);
+}
+
 static tr_err send_to(tri_cluster *cluster, tri_worker *worker,
                       tri_virtual *v, uint64_t id, tr_msg *msg)
 {
@@ -319,7 +384,8 @@ static tr_err send_to(tri_cluster *cluster, tri_worker *worker,
     tr_err err = tri_push(worker, &v->cell, id, msg);
     if (err == TR_EGONE) {
         // A ref of before.
-    } else if (err != TR_OK && tri_virtual_is_active(v)) {
+    } else if (err != TR_OK && (tri_virtual_is_active(v) || v->waits ||
+                                must_wait(cluster, v))) {
         append_pending(v, &msg->node);
         err = TR_OK;
     } else if (err != TR_OK && is_elsewhere(cluster, v)) {
@@ -514,10 +580,61 @@ static tr_err virtual_send(tri_worker *worker, tri_cell *cell, tr_msg *msg)
 
 /* ---- out of an activation ---- */
 
+static void refuse(tri_worker *worker, tr_ref to, tri_node *mail, tr_err err);
+
+/* Begins those whose turn has come; without a lock. */
+static void call_next(tri_cluster *cluster, tri_worker *worker)
+{
+    tri_virtual *v;
+    tr_err err = TR_ENOENT;
+    // One has gone, one comes: unless that one cannot begin.
+    while (err != TR_OK && (v = line_next(&cluster->line)) != NULL) {
+        tri_shard *shard = &cluster->shards[v->shard];
+        tri_lock_take(&shard->lock);
+        v->waits = 0;
+        v->line_next = NULL;
+        tr_ref self = tri_cell_ref(cluster->sys, &v->cell);
+        tri_node *mail = take_pending(v);
+        TRI_CHECK(mail != NULL);
+        err = activate(cluster, worker, v, mail);
+        if (err != TR_OK) {
+            tri_virtual_rest(cluster, v);
+        }
+        tri_lock_drop(&shard->lock);
+        if (err == TR_OK) {
+            set_going(cluster, worker, v);
+        } else {
+            refuse(worker, self, mail, err);
+        }
+    }
+}
+
+/* Its state is here, or will not come. */
+static void loaded(tri_worker *worker, tri_cell *cell)
+{
+    tri_cluster *cluster = tri_cluster_of(worker->sys);
+    tri_active *a = tri_virtual_of(cell)->active;
+    if (!a->loads) {
+        return;
+    }
+    a->loads = false;
+    tri_lock_take(&cluster->line.lock);
+    TRI_CHECK(cluster->line.loading > 0);
+    cluster->line.loading--;
+    bool waiting = cluster->line.first != NULL;
+    tri_lock_drop(&cluster->line.lock);
+    if (waiting) {
+        call_next(cluster, worker);
+    }
+}
+
 static void life(tri_worker *worker, tri_cell *cell, tr_state state)
 {
-    (void)worker;
-    tri_activation_follow(tri_virtual_of(cell), state);
+    tri_virtual *v = tri_virtual_of(cell);
+    tri_activation_follow(v, state);
+    if (tri_activation_of(v) == TRI_ACTIVATION_DEACTIVATING) {
+        loaded(worker, cell);  // it was ended before
+    }
 }
 
 static uint32_t shard(tri_cell *cell)
@@ -694,6 +811,7 @@ static void free_all(tr_system *sys)
 static const tri_virtual_ops ops = {
     .send = virtual_send,
     .life = life,
+    .loaded = loaded,
     .quiet = quiet,
     .shard = shard,
     .shards = TRI_SHARDS,
@@ -728,6 +846,8 @@ static tr_err cluster_new(tri_actor_from *who, tri_cluster **out)
                              : TRI_NAMES_DEFAULT;
     tri_map_init(&cluster->kinds, kind_is, NULL);
     tri_names_init(cluster);
+    cluster->line.max = TRI_MAX(sys->options.max_parked / TRI_LOADING_SHARE,
+                                UINT32_C(1));
     tri_directory_init(&cluster->directory, cluster->here);
     tr_spawn_options options = {.size = sizeof(options), .name = "virtual",
                                 .stop_timeout = TR_FOREVER / 4};

@@ -24,6 +24,7 @@
 
 enum {
     TRI_NAMES_DEFAULT = 1 << 24,
+    TRI_LOADING_SHARE = 4,     // of max_parked, for states that are loaded
     TRI_STATELESS_MAX = 1024,  // activations of one stateless worker
 };
 
@@ -72,7 +73,19 @@ typedef struct tri_active {
     tr_nanos since;            // the sweeper last saw it at work
     uint64_t seen;             // messages it had handled by then
     _Atomic(uint64_t) quiet;   // messages that do not keep it active
+    bool loads;                // counts in tri_line.loading; its owner's
 } tri_active;
+
+/*
+ * Who waits for its state has a stack (max_parked of them): names whose turn
+ * has not come stand in line, with their mail pending.
+ */
+typedef struct tri_line {
+    tri_lock lock;             // inside a shard's
+    uint32_t loading, max;
+    tri_virtual *first, *last;
+} tri_line;
+
 
 /* The stateless workers behind a name. */
 typedef struct tri_front {
@@ -93,8 +106,10 @@ struct tri_virtual {
         tri_front *front;         // of a front: those behind it
         struct tri_route *route;  // of others: bus.h; NULL: none yet
         tri_virtual *spare_next;  // of nobody's: in the shard's list
+        tri_virtual *line_next;   // of one that waits
     };
-    uint32_t holds;          // senders that go by the name, on their way
+    uint32_t holds : 31;     // senders that go by the name, on their way
+    uint32_t waits : 1;      // in line for an activation
     uint16_t shard;          // for the record's life
     uint16_t key_at, size;   // of the text
     uint16_t room;           // for the text, with its NUL
@@ -140,6 +155,7 @@ typedef struct tri_cluster {
     tri_arena *arena;            // records
     tri_arena *texts;
 
+    tri_line line;
     tri_directory directory;
     tri_shard shards[TRI_SHARDS];
 } tri_cluster;

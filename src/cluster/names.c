@@ -9,6 +9,7 @@
  *   kept            tr_virtual has given its ref away
  *   holds > 0       a sender by name is on its way to it
  *   active          there is an activation
+ *   waits           it stands in line for one
  *   pending, handed mail waits for the next one, or for the bus
  *   front           stateless workers stand behind it
  *   a bus           other nodes know the name, and send it back
@@ -318,8 +319,8 @@ static bool is_in_use(tri_cluster *cluster, tri_virtual *v)
     // Relaxed, both: written under the lock.
     uint8_t form = atomic_load_explicit(&v->form, memory_order_relaxed);
     return atomic_load_explicit(&v->kept, memory_order_relaxed) ||
-           v->holds > 0 || v->active != NULL || v->pending_last != NULL ||
-           v->handed || form == TRI_FORM_FRONT ||
+           v->holds > 0 || v->waits || v->active != NULL ||
+           v->pending_last != NULL || v->handed || form == TRI_FORM_FRONT ||
            tri_bus_of(cluster) != NULL;
 }
 

@@ -332,6 +332,8 @@ typedef struct tri_virtual_ops {
      */
     tr_err (*send)(tri_worker *worker, tri_cell *cell, tr_msg *msg);
     void (*life)(tri_worker *worker, tri_cell *cell, tr_state state);
+    /* Its stored state is there, or could not be had. */
+    void (*loaded)(tri_worker *worker, tri_cell *cell);
     /* A message was handled that does not keep the actor active. */
     void (*quiet)(tri_cell *cell);
     uint32_t (*shard)(tri_cell *cell);  // whose fence its saves pass

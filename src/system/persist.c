@@ -179,8 +179,12 @@ tr_err tri_state_load(tr_ctx *ctx, void *self)
     }
     ext->texts = NULL;  // those of an earlier incarnation are gone
     ext->holding = NULL;
-    TR_TRY(def->applier_count > 0 ? tri_events_load(ctx, type, self)
-                                  : load(ctx, type, self));
+    tr_err err = def->applier_count > 0 ? tri_events_load(ctx, type, self)
+                                        : load(ctx, type, self);
+    if (tri_cell_is_virtual(ctx->cell)) {
+        tri_virtual_ops_of(ctx->sys)->loaded(ctx->worker, ctx->cell);
+    }
+    TR_TRY(err);
     return tr_key(ctx) == NULL ? host_reminders(ctx, def) : TR_OK;
 }
 

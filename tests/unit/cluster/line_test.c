@@ -1,0 +1,226 @@
+/*
+ * line_test.c - more virtual actors than may load their states at a time.
+ *
+ * The store keeps every question until the test answers it, so the test sees
+ * how many wait, and nothing depends on time.
+ */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <string.h>
+
+#include <troupe/troupe.h>
+
+#include "cluster/catalog.h"
+#include "storage/storage.h"
+
+enum { NAMES = 400, EACH = 3, PARKED = 40 };
+
+TR_MESSAGE(Add, (int64_t, number));
+TR_MESSAGE(Nothing);
+TR_REQUEST(Flush, Nothing);
+TR_STATE(Tally, (int64_t, last));
+
+static struct {
+    _Atomic(uint32_t) handled, wrong;
+} stage;
+
+static tr_err on_add(tr_ctx *ctx, Tally *self, const Add *m)
+{
+    (void)ctx;
+    // Relaxed, all: read when all is over.
+    atomic_fetch_add_explicit(&stage.wrong, m->number != self->last + 1,
+                              memory_order_relaxed);
+    self->last = m->number;
+    atomic_fetch_add_explicit(&stage.handled, 1, memory_order_relaxed);
+    return TR_OK;
+}
+
+static tr_err on_flush(tr_ctx *ctx, Tally *self, const Flush *m)
+{
+    (void)self;
+    return tr_reply(ctx, m);
+}
+
+TR_ACTOR(tally, Tally, TR_ON(Add, on_add), TR_ON(Flush, on_flush));
+
+/* ---- a store that waits for the test ---- */
+
+typedef struct slow_store {
+    tr_storage base;
+    tri_lock lock;
+    tri_list ops;
+    uint32_t count, most;
+} slow_store;
+
+static void slow_submit(tr_storage *storage, tri_list *ops)
+{
+    slow_store *s = (slow_store *)storage;
+    tri_link *link;
+    tri_lock_take(&s->lock);
+    while ((link = tri_list_pop_front(ops)) != NULL) {
+        tri_list_push_back(&s->ops, link);
+        s->count++;
+        s->most = TRI_MAX(s->most, s->count);
+    }
+    tri_lock_drop(&s->lock);
+}
+
+static void slow_close(tr_storage *storage)
+{
+    (void)storage;
+}
+
+static const tri_storage_ops slow_ops = {
+    .name = "slow", .submit = slow_submit, .close = slow_close};
+
+/* Answers the oldest question; false: there is none. */
+static bool answer(slow_store *s, tr_err err)
+{
+    tri_lock_take(&s->lock);
+    tri_link *link = tri_list_pop_front(&s->ops);
+    s->count -= link != NULL;
+    tri_lock_drop(&s->lock);
+    if (link != NULL) {
+        tri_store_op *op = tri_container_of(link, tri_store_op, link);
+        if (err != TR_OK) {
+            tri_store_fail(op, err, TRI_STORE_FAULT_IO, "as told");
+        }
+        tri_store_done(op);
+    }
+    return link != NULL;
+}
+
+/* ---- the stage ---- */
+
+typedef struct world {
+    tr_sim *sim;
+    tr_system *sys;
+    slow_store store;
+    tri_line *line;
+} world;
+
+static void quiet_log(void *user, const tr_log_record *record)
+{
+    (void)user;
+    (void)record;
+}
+
+static void open_world(world *w)
+{
+    memset(&stage, 0, sizeof(stage));
+    memset(w, 0, sizeof(*w));
+    tri_storage_init(&w->store.base, &slow_ops);
+    tri_list_init(&w->store.ops);
+    assert_int_equal(tr_sim_new(&w->sim, 7), TR_OK);
+    assert_int_equal(
+        tr_system_open(&w->sys, .world = tr_sim_world(w->sim),
+                       .max_parked = PARKED, .log = quiet_log),
+        TR_OK);
+    assert_int_equal(tr_host(w->sys, tally, .storage = &w->store.base),
+                     TR_OK);
+    w->line = &tri_cluster_of(w->sys)->line;
+    assert_true(w->line->max < NAMES / 2);
+}
+
+static void tell_all(world *w)
+{
+    for (int round = 1; round <= EACH; round++) {
+        for (int i = 0; i < NAMES; i++) {
+            char key[16];
+            snprintf(key, sizeof(key), "k%d", i);
+            tr_tell_virtual(w->sys, "tally", key, Add, .number = round);
+        }
+        tr_sim_advance(w->sim, 1);
+    }
+}
+
+static tr_metrics_snapshot metrics(world *w)
+{
+    tr_metrics_snapshot m = {.size = sizeof(m)};
+    tr_metrics(w->sys, &m);
+    return m;
+}
+
+static void close_world(world *w)
+{
+    assert_int_equal(tr_system_close(w->sys, 0), TR_OK);
+    tr_storage_close(&w->store.base);
+    tr_sim_free(w->sim);
+}
+
+/* ---- tests ---- */
+
+static void test_AC11_AC12_activations_stand_in_line(void **state)
+{
+    world w;
+    (void)state;
+    open_world(&w);
+    tell_all(&w);
+    assert_int_equal(w.store.count, w.line->max);
+    assert_int_equal(metrics(&w).virtual_active, w.line->max);
+    assert_int_equal(metrics(&w).virtual_names, NAMES);
+    while (answer(&w.store, TR_OK)) {
+        tr_sim_advance(w.sim, 1);
+    }
+    assert_int_equal(w.store.most, w.line->max);
+    assert_int_equal(stage.handled, NAMES * EACH);
+    assert_int_equal(stage.wrong, 0);
+    assert_int_equal(metrics(&w).dead_letters, 0);
+    assert_int_equal(metrics(&w).virtual_active, NAMES);
+    assert_int_equal(w.line->loading, 0);
+    close_world(&w);
+}
+
+static void test_AC13_who_fails_makes_room_in_the_line(void **state)
+{
+    world w;
+    (void)state;
+    open_world(&w);
+    tell_all(&w);
+    uint32_t count = 0;
+    while (answer(&w.store, count % 2 == 0 ? TR_EIO : TR_OK)) {
+        tr_sim_advance(w.sim, 1);
+        count++;
+    }
+    assert_true(stage.handled < NAMES * EACH);
+    assert_int_equal(w.line->loading, 0);
+    assert_null(w.line->first);
+    // Each message was handled, or is a dead letter.
+    assert_int_equal(stage.handled + metrics(&w).dead_letters, NAMES * EACH);
+    close_world(&w);
+}
+
+static void test_AC7_shutdown_empties_the_line(void **state)
+{
+    world w;
+    (void)state;
+    open_world(&w);
+    tell_all(&w);
+    uint32_t max = w.line->max;
+    (void)tri_virtual_ops_of(w.sys)->close(w.sys);  // as tr_system_close
+    while (answer(&w.store, TR_OK)) {
+        tr_sim_advance(w.sim, 1);
+    }
+    assert_int_equal(w.store.most, max);
+    assert_int_equal(stage.handled, max * EACH);
+    assert_int_equal(metrics(&w).virtual_names, max);
+    assert_int_equal(w.line->loading, 0);
+    assert_null(w.line->first);
+    assert_int_equal(stage.handled + metrics(&w).dead_letters, NAMES * EACH);
+    close_world(&w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_AC11_AC12_activations_stand_in_line),
+        cmocka_unit_test(test_AC13_who_fails_makes_room_in_the_line),
+        cmocka_unit_test(test_AC7_shutdown_empties_the_line),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
