@@ -8,7 +8,7 @@
 
 /*
  * Sends a first message to b->n virtual actors, whose states are stored
- * before; b->w of them at a time may wait for the store. NULL: without one.
+ * before; at most b->w of them are on their way at a time. NULL: no store.
  * Returns activations per second; b->sys is another system afterwards.
  */
 double virtuals_activate(bench *b, tr_storage *store);

@@ -225,7 +225,7 @@ const bench_workload bench_sqlite[] = {
      "the C loop alone, to be run in turns with the two above", run_raw_saves},
     {"sqlite_loads", 100000, 1000, "loads/s",
      "N actors spawned, whose states are in the file", run_loads},
-    {"virtual_activate_sqlite", 200000, 8192, "activations/s",
+    {"virtual_activate_sqlite", 200000, 1000000, "activations/s",
      "first messages, states in the file, W of them at a time", run_activate},
     {0},
 };
