@@ -392,6 +392,14 @@ static inline Count gotten(stage *s, tr_ref ref)
     return count;
 }
 
+/* Waits for a restart of ref to have come so far. */
+static inline void wait_incarnation(stage *s, tr_ref ref, uint32_t wanted)
+{
+    while (gotten(s, ref).incarnation != wanted) {
+        // Until the restart has come to it.
+    }
+}
+
 /* Waits for the end of ref. */
 static inline tr_result joined(stage *s, tr_ref ref)
 {
