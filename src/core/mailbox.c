@@ -25,7 +25,8 @@ tr_err tri_push(tri_worker *worker, tri_cell *cell, uint64_t id, tr_msg *msg)
     return tri_push_user(worker, cell, id, msg, &depth);
 }
 
-void tri_poke(tri_worker *worker, tri_cell *cell)
+/* True: nobody owned the cell, we do now. After a write to sys_mail. */
+static bool claim(tri_cell *cell)
 {
     // Seq_cst: after our write to sys_mail; see the file comment.
     uintptr_t seen = atomic_load_explicit(&cell->mail, memory_order_seq_cst);
@@ -35,9 +36,16 @@ void tri_poke(tri_worker *worker, tri_cell *cell)
                 &cell->mail, &seen,
                 seen & ~(TRI_MAIL_IDLE | TRI_MAIL_PARKED),
                 memory_order_seq_cst, memory_order_seq_cst)) {
-            tri_schedule(worker, cell);
-            return;
+            return true;
         }
+    }
+    return false;
+}
+
+void tri_poke(tri_worker *worker, tri_cell *cell)
+{
+    if (claim(cell)) {
+        tri_schedule(worker, cell);
     }
 }
 
@@ -59,24 +67,31 @@ bool tri_push_system(tri_worker *worker, tri_cell *cell, tri_node *node)
     return true;
 }
 
-void tri_signal(tri_worker *worker, tri_cell *cell, uint64_t id,
-                uint32_t signal)
+bool tri_signal_claim(tri_cell *cell, uint64_t id, uint32_t signal)
 {
     uint64_t owner = id << TRI_SIG_BITS;
     // Relaxed: confirmed by the exchange.
     uint64_t seen = atomic_load_explicit(&cell->signals, memory_order_relaxed);
     do {
         if ((seen & ~TRI_SIG_MASK) != owner) {
-            return;  // ended, and perhaps another lives there
+            return false;  // ended, and perhaps another lives there
         }
         // Release: what the signal speaks of; pairs with tri_signals_take.
     } while (!atomic_compare_exchange_weak_explicit(
         &cell->signals, &seen, seen | signal, memory_order_release,
         memory_order_relaxed));
-    // Seq_cst: before tri_poke reads mail. On a reused cell it is a false alarm.
+    // Seq_cst: before claim reads mail. On a reused cell it is a false alarm.
     atomic_fetch_or_explicit(&cell->sys_mail, TRI_SYS_SIGNAL,
                              memory_order_seq_cst);
-    tri_poke(worker, cell);
+    return claim(cell);
+}
+
+void tri_signal(tri_worker *worker, tri_cell *cell, uint64_t id,
+                uint32_t signal)
+{
+    if (tri_signal_claim(cell, id, signal)) {
+        tri_schedule(worker, cell);
+    }
 }
 
 /* ---- the owner's side ---- */

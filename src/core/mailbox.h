@@ -145,6 +145,9 @@ static inline bool tri_sleep_idle(tri_worker *worker, tri_cell *cell,
     return true;
 }
 
+/* As tri_signal; true: the cell is the caller's now, who schedules it. */
+bool tri_signal_claim(tri_cell *cell, uint64_t id, uint32_t signal);
+
 /* Refuses all further mail; returns what was there, oldest first. */
 tri_node *tri_close_user(tri_cell *cell);
 tri_node *tri_close_system(tri_cell *cell);

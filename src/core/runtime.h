@@ -211,6 +211,8 @@ struct tri_worker {
     struct { const tr_actor_def *def; const tri_behaviour *behaviour; }
         defs[TRI_DEFS_CACHED];
     tri_props *last_props;  // of the latest spawn, one hold
+    tri_props *left_props;  // of the latest end, left_count holds
+    uint32_t left_count;
     tri_thread *thread_handle;
     _Atomic(tri_cell *) running;  // and what it is handling, for observers
     _Atomic(const tr_type *) handling;
@@ -483,7 +485,9 @@ void tri_group_wake(tri_group *group, bool even_so);
 
 /* Puts a cell the caller owns where it will be run. */
 void tri_schedule(tri_worker *worker, tri_cell *cell);
+/* The newest first, where nothing else decides: bound, or stepped. */
 void tri_schedule_fresh(tri_worker *worker, tri_cell *cell);
+bool tri_schedules_fresh(tri_worker *worker, const tri_cell *cell);
 /* The next cell to run, or NULL when the loop must leave. May sleep. */
 tri_cell *tri_worker_next(tri_worker *worker);
 uint32_t tri_worker_runnable(tri_worker *worker);
@@ -685,6 +689,12 @@ tr_ref tri_spawn_under(tri_actor_from *who, tri_cell *parent,
                        const tr_actor_def *def,
                        const tr_spawn_options *options, uint32_t flags);
 void tri_props_drop(tri_props *props);
+/*
+ * The same, a little later: ends of actors alike, on several cores, do not
+ * meet in one counter. The other: now.
+ */
+void tri_props_leave(tri_worker *worker, tri_props *props);
+void tri_props_flush(tri_worker *worker);
 bool tri_supervision_fill(tr_supervision *policy);
 /* Whether its state has a schema, if it is to be stored. */
 bool tri_storable(const tr_actor_def *def, const tr_spawn_options *o);

@@ -68,6 +68,32 @@ void tri_props_drop(tri_props *props)
     }
 }
 
+void tri_props_leave(tri_worker *worker, tri_props *props)
+{
+    if (props == NULL) {
+        return;
+    }
+    if (props != worker->left_props) {
+        tri_props_flush(worker);
+        worker->left_props = props;
+    }
+    worker->left_count++;
+}
+
+void tri_props_flush(tri_worker *worker)
+{
+    tri_props *props = worker->left_props;
+    uint32_t count = worker->left_count;
+    worker->left_props = NULL;
+    worker->left_count = 0;
+    // Acquire and release: as tri_props_drop.
+    if (props != NULL && atomic_fetch_sub_explicit(&props->holds, count,
+                                                   memory_order_acq_rel) ==
+                             count) {
+        free(props);
+    }
+}
+
 /* Could this actor share the options of the one spawned before it? */
 static bool fits(const tri_props *props, const tr_spawn_options *o)
 {

@@ -907,7 +907,10 @@ static __attribute__((noinline)) bool apart(tr_ctx *ctx)
     if (ctx->worker->stepping) {
         begin_step(ctx);
     }
-    return first_timed(ctx);
+    bool more = first_timed(ctx);
+    // There may have been no handler: the mark is for this one activation.
+    ctx->worker->apart = ctx->worker->stepping;
+    return more;
 }
 
 /* Runs a cell the worker owns, until it sleeps, queues again or is gone. */
