@@ -76,7 +76,8 @@ bool tri_bus_kind_of(tri_bus *bus, const char *name, size_t size,
     return kind != NULL;
 }
 
-static void note_kind(tri_bus *bus, uint32_t node, const char *name,
+/* False: no memory. */
+static bool note_kind(tri_bus *bus, uint32_t node, const char *name,
                       bool stateless)
 {
     size_t size = strlen(name);
@@ -103,6 +104,7 @@ static void note_kind(tri_bus *bus, uint32_t node, const char *name,
                  "out of memory: kind %s of node %u is not known", name,
                  node);
     }
+    return kind != NULL;
 }
 
 static void forget_kinds(tri_bus *bus, uint32_t node)
@@ -159,19 +161,15 @@ static void write_hello(tri_bus *bus, tri_writer *w)
     tri_lock_drop(&bus->cluster->kinds_lock);
 }
 
-static void on_begin(tri_session *s)
+static bool on_begin(tri_session *s)
 {
     tri_peer *peer = peer_of(s);
     tri_map_fini(&peer->out_types);
     peer->out_count = 0;
     tri_writer w = tri_bus_item(peer->bus, TRI_ITEM_HELLO);
     write_hello(peer->bus, &w);
-    if (!tri_bus_put(peer->bus, peer->node, &w, NULL)) {
-        // A stream without it says nothing of our kinds: begin another.
-        tri_logf(peer->bus->sys, TR_LOG_ERROR, NULL, NULL,
-                 "out of memory: node %u does not hear of our kinds",
-                 peer->node);
-    }
+    // Without it there is no stream: types are counted from it on.
+    return tri_bus_put(peer->bus, peer->node, &w, NULL);
 }
 
 static void on_done(tri_session *s, void *tag, bool received, bool sent)
@@ -199,8 +197,10 @@ static void on_lost(tri_session *s, bool goodbye)
 
 /* ---- what comes in ---- */
 
-static void on_hello(tri_bus *bus, tri_peer *peer, tri_reader *r)
+/* False: no memory. It may come again, and begins anew. */
+static bool on_hello(tri_bus *bus, tri_peer *peer, tri_reader *r)
 {
+    bool noted = true;
     char ns[TRI_ID_MAX + 1], name[TRI_ID_MAX + 1], address[300];
     tri_read_text(r, ns, TRI_ID_MAX);
     tri_read_text(r, address, sizeof(address) - 1);
@@ -215,28 +215,27 @@ static void on_hello(tri_bus *bus, tri_peer *peer, tri_reader *r)
         tri_logf(bus->sys, TR_LOG_ERROR, NULL, NULL,
                  "node %u (%s) is of namespace \"%s\", not \"%s\": refused",
                  peer->node, address, ns, bus->cluster->ns);
-        return;
+        return true;
     }
-    for (; count > 0 && !r->failed; count--) {
+    for (; count > 0 && !r->failed && noted; count--) {
         tri_read_text(r, name, TRI_ID_MAX);
         bool stateless = tri_read_u8(r) != 0;
         if (!r->failed) {
-            note_kind(bus, peer->node, name, stateless);
+            noted = note_kind(bus, peer->node, name, stateless);
         }
     }
+    return noted;
 }
 
-static void on_kind_item(tri_bus *bus, tri_peer *peer, tri_reader *r)
+static bool on_kind_item(tri_bus *bus, tri_peer *peer, tri_reader *r)
 {
     char name[TRI_ID_MAX + 1];
     tri_read_text(r, name, TRI_ID_MAX);
     bool stateless = tri_read_u8(r) != 0;
-    if (!r->failed) {
-        note_kind(bus, peer->node, name, stateless);
-    }
+    return r->failed || note_kind(bus, peer->node, name, stateless);
 }
 
-static void on_take(tri_session *s, tr_bytes item)
+static bool on_take(tri_session *s, tr_bytes item)
 {
     tri_peer *peer = peer_of(s);
     tri_bus *bus = peer->bus;
@@ -244,31 +243,25 @@ static void on_take(tri_session *s, tr_bytes item)
                     .end = (const unsigned char *)item.at + item.size};
     tri_item kind = (tri_item)tri_read_u8(&r);
     if (kind == TRI_ITEM_HELLO) {
-        on_hello(bus, peer, &r);
-        return;
+        return on_hello(bus, peer, &r);
     }
     if (peer->refused && kind != TRI_ITEM_MESSAGE) {
-        return;
+        return true;
     }
     switch (kind) {
     case TRI_ITEM_KIND:
-        on_kind_item(bus, peer, &r);
-        break;
+        return on_kind_item(bus, peer, &r);
     case TRI_ITEM_TYPE:
-        tri_call_type(bus, peer, &r);
-        break;
+        return tri_call_type(bus, peer, &r);
     case TRI_ITEM_MESSAGE:
-        tri_call_message(bus, peer, &r);
-        break;
+        return tri_call_message(bus, peer, &r);
     case TRI_ITEM_PLACE:
-        tri_route_place(bus, peer, &r);
-        break;
+        return tri_route_place(bus, peer, &r);
     case TRI_ITEM_PLACED:
         tri_route_placed(bus, peer, &r);
         break;
     case TRI_ITEM_CLAIM:
-        tri_route_claim(bus, peer, &r);
-        break;
+        return tri_route_claim(bus, peer, &r);
     case TRI_ITEM_CLAIMED:
         tri_route_claimed(bus, peer, &r);
         break;
@@ -279,14 +272,14 @@ static void on_take(tri_session *s, tr_bytes item)
         tri_route_moved(bus, peer, &r);
         break;
     case TRI_ITEM_FLUSH:
-        tri_route_flush(bus, peer, &r);
-        break;
+        return tri_route_flush(bus, peer, &r);
     case TRI_ITEM_FLUSHED:
         tri_route_flushed(bus, peer, &r);
         break;
     default:
-        tri_watch_item(bus, peer, kind, &r);
+        return tri_watch_item(bus, peer, kind, &r);
     }
+    return true;
 }
 
 /* ---- peers ---- */
@@ -340,13 +333,51 @@ static void fire(tri_bus *bus, tr_nanos now)
     }
 }
 
-/* At the end of each turn. */
-static void settle(tri_bus *bus)
+/* All nodes hear of all that is hosted here. False: no memory, not all. */
+static bool announce(tri_bus *bus)
 {
-    tr_ctx *ctx = bus->ctx;
+    bool all = true;
+    tri_lock_take(&bus->cluster->kinds_lock);
+    tri_kind *kind = bus->cluster->first_kind;  // none is taken away
+    tri_lock_drop(&bus->cluster->kinds_lock);
+    for (; kind != NULL; kind = kind->next) {
+        all = note_kind(bus, bus->here, kind->name, kind->workers > 0) && all;
+        for (uint32_t i = 0; i < bus->nodes; i++) {
+            if (i != bus->here) {
+                tri_writer w = tri_bus_item(bus, TRI_ITEM_KIND);
+                tri_write_text(&w, kind->name);
+                tri_write_u8(&w, kind->workers > 0);
+                all = tri_bus_put(bus, i, &w, NULL) && all;
+            }
+        }
+    }
+    return all;
+}
+
+/* What there was no memory for, once more. True: some is left. */
+static bool try_again(tri_bus *bus)
+{
+    // Acquire: pairs with tri_bus_host.
+    if (atomic_load_explicit(&bus->announce, memory_order_acquire)) {
+        // Relaxed: a kind that comes meanwhile sets it anew.
+        atomic_store_explicit(&bus->announce, false, memory_order_relaxed);
+        if (!announce(bus)) {
+            atomic_store_explicit(&bus->announce, true,
+                                  memory_order_relaxed);
+        }
+    }
+    bool answers = tri_call_owed(bus), watches = tri_watch_owed(bus);
+    return answers || watches ||
+           atomic_load_explicit(&bus->announce, memory_order_relaxed);
+}
+
+void tri_bus_settle(tri_bus *bus)
+{
     tr_nanos now = tri_bus_now(bus);
     fire(bus, now);
-    tr_nanos due = tri_wheel_next(&bus->wheel);
+    tr_nanos due = try_again(bus) ? now + TRI_ROUTE_RETRY : TR_FOREVER;
+    tr_nanos next_fire = tri_wheel_next(&bus->wheel);
+    due = next_fire < due ? next_fire : due;
     for (uint32_t i = 0; i < bus->nodes; i++) {
         if (bus->peers[i] != NULL) {
             tri_session_pump(&bus->peers[i]->session, now);
@@ -363,11 +394,8 @@ static void settle(tri_bus *bus)
         }
     }
     if (due != TR_FOREVER && due < bus->timer_due) {
-        if (bus->timer_due != TR_FOREVER) {
-            tr_cancel(ctx, bus->timer);
-        }
         bus->timer_due = due;
-        bus->timer = tr_after(ctx, due > now ? due - now : 1, Tick);
+        tri_bell_set(bus->ctx, due > now ? due - now : 1);
     }
     bus->ctx = NULL;
 }
@@ -384,11 +412,17 @@ static tri_bus *enter(tr_ctx *ctx, Bus *self)
 static tr_err bus_start(tr_ctx *ctx, Bus *self)
 {
     tri_bus *bus = enter(ctx, self);
+    Tick tick = {};
+    if (!tri_bell_try(ctx, &Tick_tr_type, &tick)) {
+        return TR_ENOMEM;
+    }
+    bus->timer_due = TR_FOREVER;
     tri_lock_take(&bus->cluster->kinds_lock);
     tri_kind *kind = bus->cluster->first_kind;
     tri_lock_drop(&bus->cluster->kinds_lock);
+    bool all = true;
     for (; kind != NULL; kind = kind->next) {
-        note_kind(bus, bus->here, kind->name, kind->workers > 0);
+        all = note_kind(bus, bus->here, kind->name, kind->workers > 0) && all;
     }
     for (uint32_t i = 0; i < bus->nodes; i++) {
         if (i != bus->here) {
@@ -397,10 +431,14 @@ static tr_err bus_start(tr_ctx *ctx, Bus *self)
             tri_write_u64(&w, 0);
             tri_write_u64(&w, 0);
             tri_write_u8(&w, 0);
-            (void)tri_bus_put(bus, i, &w, NULL);
+            all = tri_bus_put(bus, i, &w, NULL) && all;
         }
     }
-    settle(bus);
+    if (!all) {
+        // Relaxed: our own turn.
+        atomic_store_explicit(&bus->announce, true, memory_order_relaxed);
+    }
+    tri_bus_settle(bus);
     return TR_OK;
 }
 
@@ -418,21 +456,8 @@ static tr_err on_packet(tr_ctx *ctx, Bus *self, const Packet *m)
     } else {
         bus->counts.damaged++;
     }
-    settle(bus);
+    tri_bus_settle(bus);
     return TR_OK;
-}
-
-static void tell_kind(tri_bus *bus, const tri_kind *kind)
-{
-    note_kind(bus, bus->here, kind->name, kind->workers > 0);
-    for (uint32_t i = 0; i < bus->nodes; i++) {
-        if (i != bus->here) {
-            tri_writer w = tri_bus_item(bus, TRI_ITEM_KIND);
-            tri_write_text(&w, kind->name);
-            tri_write_u8(&w, kind->workers > 0);
-            (void)tri_bus_put(bus, i, &w, NULL);
-        }
-    }
 }
 
 /*
@@ -462,8 +487,7 @@ static tr_err on_note(tr_ctx *ctx, Bus *self, const tri_bus_note *m)
         tri_route_unregister(bus, v, m->number);
         break;
     case TRI_NOTE_KIND:
-        tell_kind(bus, (const tri_kind *)(uintptr_t)m->record);
-        break;
+        break;  // try_again announces it
     case TRI_NOTE_SHARD:
         tri_route_shard(bus, (uint32_t)m->record, (uint32_t)m->number,
                         m->extra);
@@ -474,7 +498,7 @@ static tr_err on_note(tr_ctx *ctx, Bus *self, const tri_bus_note *m)
     default:
         tri_watch_note(bus, m);
     }
-    settle(bus);
+    tri_bus_settle(bus);
     return TR_OK;
 }
 
@@ -483,7 +507,7 @@ static tr_err on_tick(tr_ctx *ctx, Bus *self, const Tick *m)
     tri_bus *bus = enter(ctx, self);
     (void)m;
     bus->timer_due = TR_FOREVER;
-    settle(bus);
+    tri_bus_settle(bus);
     return TR_OK;
 }
 
@@ -491,7 +515,7 @@ static tr_err on_terminated(tr_ctx *ctx, Bus *self, const tr_terminated *m)
 {
     tri_bus *bus = enter(ctx, self);
     tri_watch_ended(bus, m->actor, m->reason);
-    settle(bus);
+    tri_bus_settle(bus);
     return TR_OK;
 }
 
@@ -686,9 +710,14 @@ void tri_bus_host(tri_cluster *cluster, tri_worker *worker,
 {
     tri_bus *bus = tri_bus_of(cluster);
     if (bus != NULL) {
-        tri_bus_note note = {.what = TRI_NOTE_KIND,
-                             .record = (uint64_t)(uintptr_t)kind};
-        (void)tri_bus_tell(bus, worker, &note);
+        // Release: the kind is there; pairs with try_again.
+        atomic_store_explicit(&bus->announce, true, memory_order_release);
+        tri_bus_note note = {.what = TRI_NOTE_KIND};
+        if (tri_bus_tell(bus, worker, &note) == TR_ENOMEM) {
+            tri_logf(bus->sys, TR_LOG_ERROR, NULL, NULL,
+                     "out of memory: other nodes hear of %s later",
+                     kind->name);
+        }
     }
 }
 
@@ -737,6 +766,11 @@ void tri_bus_free(tri_cluster *cluster)
         free(value);
     }
     tri_map_fini(&bus->heard);
+    while (bus->owed != NULL) {
+        tri_heard *next = bus->owed->next;
+        free(bus->owed);
+        bus->owed = next;
+    }
     for (uint32_t i = 0; i < TRI_DIRECTORY_NODES; i++) {
         peer_free(bus->peers[i]);
     }

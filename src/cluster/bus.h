@@ -120,6 +120,9 @@ typedef struct tri_route {
     uint32_t count;
     tri_watch *watches;       // of ours, for an actor that is there
     uint64_t watchers;        // nodes that watch the one that is here
+    uint64_t ended;           // nodes that must still hear of its end,
+    uint32_t reason;          // ... and why it ended
+    bool watches_owed;        // ended, or our watch, could not be sent
 } tri_route;
 
 /* A request that was sent: the callback (BU5). */
@@ -134,6 +137,7 @@ typedef struct tri_call {
 
 /* A request that came: whom to answer. */
 typedef struct tri_heard {
+    struct tri_heard *next;   // in bus->owed
     uint64_t id;
     uint64_t correlation;     // of the asker's node
     uint32_t node;
@@ -164,8 +168,7 @@ struct tri_bus {
     char address[300];
     tr_ctx *ctx;              // of the turn
     bool closed;              // its actor has ended
-    tr_timer timer;
-    tr_nanos timer_due;       // TR_FOREVER: not armed
+    tr_nanos timer_due;       // of the bell; TR_FOREVER: not set
     tri_peer *peers[TRI_DIRECTORY_NODES];  // made on demand (BU9)
     tri_lock kinds_lock;      // kinds: looked at by senders too
     tri_map kinds;
@@ -174,6 +177,9 @@ struct tri_bus {
     tri_route *routes;
     tri_map asked;            // token -> tri_route
     tri_map calls, heard;
+    tri_heard *owed;          // answers there was no memory for
+    bool watches_owed;        // some route has watches_owed
+    _Atomic(bool) announce;   // not all have heard of all our kinds
     uint64_t next_number;     // correlations and tokens (VA13)
     struct { uint64_t missing; tr_nanos until; } *handover;  // of each shard
     tri_bus_counts counts;
@@ -213,6 +219,9 @@ bool tri_bus_begin_here(tri_cluster *cluster, tri_virtual *v);
 /* The record has mail for the bus. Errors: TR_ENOMEM, TR_ECLOSED. */
 tr_err tri_bus_look(tri_cluster *cluster, tri_worker *worker,
                     tri_virtual *v);
+/* It could not begin: its place is given back, if it has one. */
+void tri_bus_back_out(tri_cluster *cluster, tri_worker *worker,
+                      tri_virtual *v);
 /* Its activation is over. */
 void tri_bus_gone(tri_cluster *cluster, tri_worker *worker, tri_virtual *v);
 
@@ -263,6 +272,11 @@ static inline tri_worker *tri_bus_worker(tri_bus *bus)
 {
     return bus->ctx->worker;
 }
+/*
+ * At the end of each turn: sends, sets the bell, and leaves the turn. It
+ * needs no memory.
+ */
+void tri_bus_settle(tri_bus *bus);
 tr_nanos tri_bus_now(tri_bus *bus);
 tr_ref tri_bus_ref(tri_bus *bus, tri_virtual *v);
 /* NULL: out of memory, or this node itself. */
@@ -288,14 +302,14 @@ void tri_route_find(tri_bus *bus, tri_route *r);
 void tri_route_timer(tri_bus *bus, tri_route *r);
 void tri_route_learn(tri_bus *bus, tri_virtual *v, uint32_t node,
                      uint64_t number);
-void tri_route_place(tri_bus *bus, tri_peer *peer, tri_reader *r);
+bool tri_route_place(tri_bus *bus, tri_peer *peer, tri_reader *r);
 void tri_route_placed(tri_bus *bus, tri_peer *peer, tri_reader *r);
-void tri_route_claim(tri_bus *bus, tri_peer *peer, tri_reader *r);
+bool tri_route_claim(tri_bus *bus, tri_peer *peer, tri_reader *r);
 void tri_route_claimed(tri_bus *bus, tri_peer *peer, tri_reader *r);
 void tri_route_unregister(tri_bus *bus, tri_virtual *v, uint64_t number);
 void tri_route_gone(tri_bus *bus, tri_peer *peer, tri_reader *r);
 void tri_route_moved(tri_bus *bus, tri_peer *peer, tri_reader *r);
-void tri_route_flush(tri_bus *bus, tri_peer *peer, tri_reader *r);
+bool tri_route_flush(tri_bus *bus, tri_peer *peer, tri_reader *r);
 void tri_route_flushed(tri_bus *bus, tri_peer *peer, tri_reader *r);
 void tri_route_shard(tri_bus *bus, uint32_t shard, uint32_t owner,
                      uint64_t epoch);
@@ -311,7 +325,12 @@ void tri_parcel_free(tri_bus *bus, tri_parcel *p);
 tri_virtual *tri_bus_record(tri_bus *bus, const char *text, tr_err *err);
 
 /* bus_call.c */
-void tri_call_message(tri_bus *bus, tri_peer *peer, tri_reader *r);
+/*
+ * Of items that came: false is out of memory, and it is sent again.
+ */
+bool tri_call_message(tri_bus *bus, tri_peer *peer, tri_reader *r);
+/* Answers there was no memory for, as errors. True: some are left. */
+bool tri_call_owed(tri_bus *bus);
 /* Sends a parcel to r's node; takes p. */
 void tri_call_send(tri_bus *bus, tri_route *r, tri_parcel *p);
 /*
@@ -322,18 +341,27 @@ bool tri_call_home(tri_bus *bus, tri_parcel *p);
 void tri_call_timer(tri_bus *bus, tri_call *call);
 void tri_call_lost(tri_bus *bus, uint32_t node);
 void tri_call_close(tri_bus *bus);
-void tri_call_type(tri_bus *bus, tri_peer *peer, tri_reader *r);
-/* An error for a request that came, or a dead letter. */
-void tri_call_refuse(tri_bus *bus, const tri_envelope *head, tri_virtual *v,
+bool tri_call_type(tri_bus *bus, tri_peer *peer, tri_reader *r);
+/*
+ * An error for a request that came, or a dead letter. False: the error could
+ * not be sent.
+ */
+bool tri_call_refuse(tri_bus *bus, const tri_envelope *head, tri_virtual *v,
                      const char *type, tr_err err, const char *text);
+/* The same for one that was taken: the error may be sent later. */
+void tri_call_refuse_later(tri_bus *bus, const tri_envelope *head,
+                           tri_virtual *v, const char *type, tr_err err,
+                           const char *text);
 /* A message of ours from one that came; NULL and *err, text of size bytes. */
 tr_msg *tri_call_decode(tri_bus *bus, tri_parcel *p, tr_err *err, char *text,
                         size_t size);
 
 /* bus_watch.c */
 void tri_watch_note(tri_bus *bus, const tri_bus_note *note);
-void tri_watch_item(tri_bus *bus, tri_peer *peer, tri_item item,
+bool tri_watch_item(tri_bus *bus, tri_peer *peer, tri_item item,
                     tri_reader *r);
+/* Notices there was no memory for. True: some are left. */
+bool tri_watch_owed(tri_bus *bus);
 void tri_watch_place(tri_bus *bus, tri_route *r, bool found);
 void tri_watch_ended(tri_bus *bus, tr_ref actor, uint32_t reason);
 void tri_watch_lost(tri_bus *bus, tri_route *r, tr_reason reason);

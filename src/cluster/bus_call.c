@@ -161,7 +161,7 @@ static char *text_of(tri_bus *bus, tr_bytes bytes, size_t max)
     return text;
 }
 
-void tri_call_type(tri_bus *bus, tri_peer *peer, tri_reader *r)
+bool tri_call_type(tri_bus *bus, tri_peer *peer, tri_reader *r)
 {
     tri_known_type type = {.schema = tri_read_u64(r)};
     tr_bytes name = tri_read_bytes(r), table = tri_read_bytes(r);
@@ -177,24 +177,32 @@ void tri_call_type(tri_bus *bus, tri_peer *peer, tri_reader *r)
             peer->in_room = room;
         }
     }
-    if (!r->failed && peer->in_count < peer->in_room) {
-        // Its place is counted even if its texts are not kept.
-        type.name = text_of(bus, name, TRI_ID_MAX);
-        type.table = text_of(bus, table, TABLE_MAX);
-        peer->in_types[peer->in_count++] = type;
+    if (peer->in_count == TRI_TYPES_MAX) {
+        return true;  // what is of it is refused
     }
+    if (peer->in_count == peer->in_room) {
+        return false;
+    }
+    // Its place is counted even if it is none.
+    type.name = text_of(bus, name, TRI_ID_MAX);
+    type.table = text_of(bus, table, TABLE_MAX);
+    if ((type.name == NULL && name.size <= TRI_ID_MAX) ||
+        (type.table == NULL && table.size <= TABLE_MAX)) {
+        free(type.name);
+        free(type.table);
+        return false;
+    }
+    peer->in_types[peer->in_count++] = type;
+    return true;
 }
 
 /* ---- refusing what came ---- */
 
-static void respond(tri_bus *bus, const tri_envelope *e, uint32_t node)
+static bool respond(tri_bus *bus, const tri_envelope *e, uint32_t node)
 {
     tri_writer w = tri_bus_item(bus, TRI_ITEM_MESSAGE);
     tri_envelope_write(&w, e);
-    if (!tri_bus_put(bus, node, &w, NULL)) {
-        tri_logf(bus->sys, TR_LOG_ERROR, NULL, NULL,
-                 "an answer to node %u could not be sent", node);
-    }
+    return tri_bus_put(bus, node, &w, NULL);
 }
 
 /*
@@ -230,24 +238,49 @@ static bool is_often(const tri_envelope *head)
            head->returns > TRI_RETURNS_MAX;
 }
 
-void tri_call_refuse(tri_bus *bus, const tri_envelope *head, tri_virtual *v,
+bool tri_call_refuse(tri_bus *bus, const tri_envelope *head, tri_virtual *v,
                      const char *type, tr_err err, const char *text)
 {
     if (head->direction == TRI_REQUEST && head->sender_node == bus->here) {
         complete_here(bus, head->correlation, v, err, text, NULL);
-        return;
+        return true;
     }
     if (head->direction == TRI_REQUEST) {
         tri_envelope answer = tri_envelope_answer(head);
         answer.err = (uint32_t)err;
         answer.payload = (tr_bytes){text, strlen(text)};
-        respond(bus, &answer, head->sender_node);
-        return;
+        return respond(bus, &answer, head->sender_node);
     }
     tr_type shown = {.name = type != NULL ? type : "message"};
     bus->sys->up->dead_letter_lost(
         bus->sys, v != NULL ? tri_bus_ref(bus, v) : (tr_ref){0}, &shown,
         is_often(head) ? TR_DEAD_FORWARDED : tri_bus_reason(err));
+    return true;
+}
+
+/* Nobody can send it again: the error is sent when there is memory. */
+void tri_call_refuse_later(tri_bus *bus, const tri_envelope *head,
+                           tri_virtual *v, const char *type, tr_err err,
+                           const char *text)
+{
+    if (tri_call_refuse(bus, head, v, type, err, text)) {
+        return;
+    }
+    tri_heard *heard = tri_mem_calloc(
+        &bus->sys->mem, sizeof(*heard) + strlen(head->sender) + 1);
+    if (heard == NULL) {
+        tri_logf(bus->sys, TR_LOG_ERROR, NULL, NULL,
+                 "out of memory: an asker on node %u is told nothing, and "
+                 "waits for its time",
+                 head->sender_node);
+        return;
+    }
+    heard->correlation = head->correlation;
+    heard->node = head->sender_node;
+    heard->v = v;
+    memcpy(heard->sender, head->sender, strlen(head->sender) + 1);
+    heard->next = bus->owed;
+    bus->owed = heard;
 }
 
 /* ---- into a message of ours ---- */
@@ -468,6 +501,7 @@ bool tri_bus_reply(tri_worker *worker, tri_cell *cell, tr_msg *reply)
         e.moved_node = bus->here;
     }
     unsigned char *bytes = NULL;
+    bool sent = heard->node == bus->here;
     tri_peer *peer = tri_bus_peer(bus, heard->node);
     if (reply->node.flags & TRI_MSG_ERROR) {
         tri_error_reply *error = (tri_error_reply *)(void *)reply->payload;
@@ -492,15 +526,44 @@ bool tri_bus_reply(tri_worker *worker, tri_cell *cell, tr_msg *reply)
         complete_here(bus, heard->correlation, heard->v, (tr_err)e.err,
                       (const char *)e.payload.at, reply);
     } else if (peer != NULL) {
-        respond(bus, &e, heard->node);
+        sent = respond(bus, &e, heard->node);
     }
     free(bytes);
-    free(heard);
     tri_msg_free(&worker->cache, reply);
+    if (sent) {
+        free(heard);
+    } else {
+        heard->next = bus->owed;
+        bus->owed = heard;
+    }
+    tri_bus_note nudge = {.what = TRI_NOTE_NOTHING};
+    if (tri_bus_tell(bus, worker, &nudge) != TR_OK && !bus->closed) {
+        tri_bus_settle(bus);
+    }
     bus->ctx = NULL;
-    tri_bus_note nudge = {.what = 0};
-    (void)tri_bus_tell(bus, worker, &nudge);  // settles
     return true;
+}
+
+bool tri_call_owed(tri_bus *bus)
+{
+    static const char why[] = "there was no memory for the answer";
+    while (bus->owed != NULL) {
+        tri_heard *heard = bus->owed;
+        tri_envelope e = {.direction = TRI_RESPONSE,
+                          .target_node = heard->node,
+                          .sender_node = bus->here,
+                          .correlation = heard->correlation,
+                          .err = TR_ENOMEM,
+                          .payload = {why, sizeof(why) - 1}};
+        memcpy(e.target, heard->sender, strlen(heard->sender) + 1);
+        memcpy(e.sender, heard->v->text, heard->v->size + 1u);
+        if (!respond(bus, &e, heard->node)) {
+            return true;
+        }
+        bus->owed = heard->next;
+        free(heard);
+    }
+    return false;
 }
 
 void tri_call_timer(tri_bus *bus, tri_call *call)
@@ -729,8 +792,12 @@ static void send_mark(tri_bus *bus, tri_route *r, tri_parcel *p)
     if (p->kind == TRI_PARCEL_FLUSH) {
         tri_write_u64(&w, p->number);
     }
-    if (p->forwards <= TRI_FORWARDS_MAX) {
-        (void)tri_bus_put(bus, r->node, &w, NULL);
+    // A marker that is lost is waited for no longer than TRI_FLUSH_WAIT.
+    if (p->forwards <= TRI_FORWARDS_MAX &&
+        !tri_bus_put(bus, r->node, &w, NULL) &&
+        p->kind == TRI_PARCEL_CONTROL) {
+        tri_logf(bus->sys, TR_LOG_ERROR, NULL, NULL,
+                 "out of memory: %s is not stopped", p->v->text);
     }
     free(w.bytes);
     tri_parcel_free(bus, p);
@@ -813,18 +880,18 @@ static void to_worker(tri_bus *bus, tri_parcel *p)
     tri_parcel_free(bus, p);
 }
 
-void tri_call_message(tri_bus *bus, tri_peer *peer, tri_reader *reader)
+bool tri_call_message(tri_bus *bus, tri_peer *peer, tri_reader *reader)
 {
     tri_envelope e;
     const char *why = "it cannot be read";
     if (!tri_envelope_read(reader, &e)) {
         bus->counts.refused++;
-        return;
+        return true;
     }
     bus->counts.received++;
     if (e.direction == TRI_RESPONSE) {
         complete(bus, peer, &e);
-        return;
+        return true;
     }
     tr_err err = tri_envelope_check(&e, &why);
     const tri_known_type *type =
@@ -847,10 +914,9 @@ void tri_call_message(tri_bus *bus, tri_peer *peer, tri_reader *reader)
     tri_parcel *p = err == TR_OK ? parcel_from(bus, v, &e, type) : NULL;
     if (p == NULL) {
         bus->counts.refused++;
-        tri_call_refuse(bus, &e, v, type != NULL ? type->name : NULL,
-                        err != TR_OK ? err : TR_ENOMEM,
-                        why != NULL ? why : "out of memory");
-        return;
+        return tri_call_refuse(bus, &e, v, type != NULL ? type->name : NULL,
+                               err != TR_OK ? err : TR_ENOMEM,
+                               why != NULL ? why : "out of memory");
     }
     tri_shard *shard = &bus->cluster->shards[v->shard];
     tri_lock_take(&shard->lock);
@@ -864,4 +930,5 @@ void tri_call_message(tri_bus *bus, tri_peer *peer, tri_reader *reader)
     } else {
         tri_route_arrived(bus, r, p);
     }
+    return true;
 }

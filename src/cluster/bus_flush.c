@@ -146,7 +146,7 @@ void tri_route_learn(tri_bus *bus, tri_virtual *v, uint32_t node,
     }
 }
 
-void tri_route_flush(tri_bus *bus, tri_peer *peer, tri_reader *reader)
+bool tri_route_flush(tri_bus *bus, tri_peer *peer, tri_reader *reader)
 {
     char text[TRI_ID_MAX + 1];
     tr_err err;
@@ -162,7 +162,7 @@ void tri_route_flush(tri_bus *bus, tri_peer *peer, tri_reader *reader)
         r != NULL ? tri_mem_calloc(&bus->sys->mem, sizeof(*p)) : NULL;
     if (p == NULL || origin >= bus->nodes) {
         free(p);
-        return;  // its origin goes on when it has waited enough
+        return r == NULL || origin >= bus->nodes;  // else: no memory
     }
     *p = (tri_parcel){.kind = TRI_PARCEL_FLUSH,
                       .v = v,
@@ -176,15 +176,16 @@ void tri_route_flush(tri_bus *bus, tri_peer *peer, tri_reader *reader)
             r->next_node = bus->here;
             tri_flush_end(bus, r);
         }
-        return;
+        return true;
     }
     if (r->state == TRI_ROUTE_FLUSHING && goes_first(bus, r, p)) {
         give_way(bus, r, p);
-        return;
+        return true;
     }
     tri_route_refill(bus, r);
     tri_route_add(bus, r, p);
     tri_route_go(bus, r);
+    return true;
 }
 
 void tri_route_flushed(tri_bus *bus, tri_peer *peer, tri_reader *reader)

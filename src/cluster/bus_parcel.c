@@ -55,7 +55,7 @@ void tri_parcel_fail(tri_bus *bus, tri_parcel *p, tr_err err, const char *text)
                  tri_bus_reason(err));
         p->msg = NULL;
     } else if (p->kind == TRI_PARCEL_PASSED) {
-        tri_call_refuse(bus, p->head, p->v, p->type.name, err, text);
+        tri_call_refuse_later(bus, p->head, p->v, p->type.name, err, text);
     }
     tri_parcel_free(bus, p);
 }

@@ -83,7 +83,7 @@ tr_err tri_bus_decide(tri_bus *bus, const char *text, size_t size,
                                 out);
 }
 
-void tri_route_place(tri_bus *bus, tri_peer *peer, tri_reader *r)
+bool tri_route_place(tri_bus *bus, tri_peer *peer, tri_reader *r)
 {
     char text[TRI_ID_MAX + 1];
     tri_decision decision = {0};
@@ -99,7 +99,7 @@ void tri_route_place(tri_bus *bus, tri_peer *peer, tri_reader *r)
     tri_write_u8(&w, (uint8_t)decision.kind);
     tri_write_u32(&w, decision.place.node);
     tri_write_u64(&w, decision.place.number);
-    (void)tri_bus_put(bus, peer->node, &w, NULL);
+    return tri_bus_put(bus, peer->node, &w, NULL);
 }
 
 bool tri_bus_begin_here(tri_cluster *cluster, tri_virtual *v)
@@ -152,6 +152,16 @@ void tri_bus_gone(tri_cluster *cluster, tri_worker *worker, tri_virtual *v)
                          .number = place.number};
     // If that is impossible the owner hears of it when it sends us mail.
     (void)tri_bus_tell(bus, worker, &note);
+}
+
+void tri_bus_back_out(tri_cluster *cluster, tri_worker *worker,
+                      tri_virtual *v)
+{
+    // Relaxed: with the lock it does not change.
+    uint8_t form = atomic_load_explicit(&v->form, memory_order_relaxed);
+    if (form != TRI_FORM_FRONT && v->route != NULL && v->route->here != 0) {
+        tri_bus_gone(cluster, worker, v);
+    }
 }
 
 void tri_route_unregister(tri_bus *bus, tri_virtual *v, uint64_t number)

@@ -85,7 +85,7 @@ static void believe(tri_bus *bus, uint32_t shard, uint64_t epoch)
     }
 }
 
-void tri_route_claim(tri_bus *bus, tri_peer *peer, tri_reader *r)
+bool tri_route_claim(tri_bus *bus, tri_peer *peer, tri_reader *r)
 {
     char text[TRI_ID_MAX + 1];
     tri_decision decision;
@@ -93,20 +93,23 @@ void tri_route_claim(tri_bus *bus, tri_peer *peer, tri_reader *r)
     uint64_t epoch = tri_read_u64(r);
     tri_read_text(r, text, TRI_ID_MAX);
     if (r->failed) {
-        return;
+        return true;
     }
     uint32_t shard = tri_shard_of(text, strlen(text));
     tri_place place = {.node = peer->node, .number = number};
     believe(bus, shard, epoch);
     if (tri_shard_owner(&bus->cluster->directory, shard, NULL) != bus->here) {
-        return;  // of an older view: it claims to the next owner, too
+        return true;  // of an older view: it claims to the next owner, too
     }
     if (tri_directory_register(&bus->cluster->directory, text, strlen(text),
-                               place, &decision) == TR_OK &&
-        decision.kind == TRI_PLACE_RACE) {
+                               place, &decision) != TR_OK) {
+        return false;
+    }
+    if (decision.kind == TRI_PLACE_RACE) {
         send_moved(bus, peer->node, text, decision.place.node,
                    decision.place.number, true);
     }
+    return true;
 }
 
 void tri_route_claimed(tri_bus *bus, tri_peer *peer, tri_reader *r)

@@ -257,8 +257,8 @@ static uint32_t length_of(const tri_node *list)
  * With the shard's lock. Takes mail on TR_OK: the cell is then the caller's,
  * who schedules it without the lock.
  */
-static tr_err activate(tri_cluster *cluster, tri_worker *worker,
-                       tri_virtual *v, tri_node *mail)
+static tr_err try_activate(tri_cluster *cluster, tri_worker *worker,
+                           tri_virtual *v, tri_node *mail)
 {
     tri_cell *cell = &v->cell;
     // Relaxed: set before its setter takes each of these locks.
@@ -295,6 +295,16 @@ static tr_err activate(tri_cluster *cluster, tri_worker *worker,
     atomic_store_explicit(&cell->sys_mail, 0, memory_order_release);
     atomic_store_explicit(&cell->mail, 0, memory_order_release);
     return TR_OK;
+}
+
+static tr_err activate(tri_cluster *cluster, tri_worker *worker,
+                       tri_virtual *v, tri_node *mail)
+{
+    tr_err err = try_activate(cluster, worker, v, mail);
+    if (err != TR_OK && tri_bus_of(cluster) != NULL) {
+        tri_bus_back_out(cluster, worker, v);
+    }
+    return err;
 }
 
 /* What is due once the lock is gone. */

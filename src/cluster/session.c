@@ -2,7 +2,8 @@
  * session.c - numbered, acknowledged, sent again, taken once.
  *
  * The receiver takes only the number it waits for and forgets the others, so
- * it keeps nothing; the sender sends all that is not acknowledged again. A
+ * it keeps nothing; the sender sends all that is not acknowledged again. So it
+ * may also refuse one that it has no memory for, and gets it later. A
  * link that reorders makes that slower, never wrong.
  *
  * Invariant: items are in `first` in the order of their numbers; those before
@@ -90,7 +91,10 @@ tr_err tri_session_put(tri_session *s, const void *bytes, size_t size,
     if (s->next_number == 0) {
         s->stream++;
         s->next_number = 1;
-        s->ops->begin(s);
+        if (!s->ops->begin(s)) {
+            s->next_number = 0;  // nothing was said in it
+            return TR_ENOMEM;
+        }
     }
     tri_out *out = tri_mem_should_fail(s->mem) ? NULL
                                                : malloc(sizeof(*out) + size);
@@ -179,9 +183,8 @@ static void received(tri_session *s, const tri_packet *p)
         s->in_number = 0;
     }
     s->ack_due = true;
-    if (p->number == s->in_number + 1) {
+    if (p->number == s->in_number + 1 && s->ops->take(s, p->item)) {
         s->in_number++;
-        s->ops->take(s, p->item);
     }
 }
 

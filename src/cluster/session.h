@@ -40,14 +40,14 @@ typedef struct tri_session tri_session;
 
 typedef struct tri_session_ops {
     void (*send)(tri_session *s, const tri_packet *packet);
-    /* An item has come; the bytes are borrowed. */
-    void (*take)(tri_session *s, tr_bytes item);
+    /* An item has come; borrowed. False: not now, it is sent again. */
+    bool (*take)(tri_session *s, tr_bytes item);
     /* The item of tag was received, or the stream has ended before. */
     void (*done)(tri_session *s, void *tag, bool received, bool sent);
     /* The stream has ended; before its items are given back. */
     void (*lost)(tri_session *s, bool goodbye);
-    /* The first of a stream is to be queued now. */
-    void (*begin)(tri_session *s);
+    /* The first of a stream is to be queued now. False: no memory for it. */
+    bool (*begin)(tri_session *s);
 } tri_session_ops;
 
 struct tri_session {

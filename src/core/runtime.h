@@ -671,6 +671,13 @@ void tri_timers_cancel_all(tri_worker *worker, tri_cell *cell);
 /* As tr_after, but {0} instead of a panic without memory. */
 tr_timer tri_after_try(tr_ctx *ctx, tr_nanos span, const tr_type *type,
                        const void *payload);
+/*
+ * A timer of the running actor that is set by hand, again and again, without
+ * memory; it has one at most. False: no memory.
+ */
+bool tri_bell_try(tr_ctx *ctx, const tr_type *type, const void *payload);
+/* It rings once, after span; TR_FOREVER: not any more. */
+void tri_bell_set(tr_ctx *ctx, tr_nanos span);
 void tri_user_timer_fire(tri_worker *worker, tri_user_timer *timer);
 /* The timer's message came out of the mailbox; true: hand it to the actor. */
 bool tri_user_timer_arrived(tri_worker *worker, tr_msg *msg);

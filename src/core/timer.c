@@ -63,7 +63,7 @@ static void timer_free(tri_worker *worker, tri_user_timer *timer)
 /* Under the wheel's lock. */
 void tri_user_timer_fire(tri_worker *worker, tri_user_timer *timer)
 {
-    if (timer->every > 0) {
+    if (timer->every > 0 && timer->every != TR_FOREVER) {
         tr_nanos due = tri_timer_due(&timer->timer) + timer->every;
         if (due <= worker->now) {  // far behind: do not run after it
             due = worker->now + timer->every;
@@ -128,6 +128,30 @@ tr_timer tri_after_try(tr_ctx *ctx, tr_nanos span, const tr_type *type,
 {
     tri_user_timer *timer = timer_try(ctx, span, 0, type, payload);
     return (tr_timer){timer != NULL ? timer->id : 0};
+}
+
+bool tri_bell_try(tr_ctx *ctx, const tr_type *type, const void *payload)
+{
+    return timer_try(ctx, TR_FOREVER, TR_FOREVER, type, payload) != NULL;
+}
+
+void tri_bell_set(tr_ctx *ctx, tr_nanos span)
+{
+    tri_user_timer *timer = tri_ext_of(ctx->cell)->timers;
+    while (timer->every != TR_FOREVER) {
+        timer = timer->next;
+    }
+    // Acquire: the worker was published by tri_worker_new.
+    tri_worker *holder = atomic_load_explicit(
+        &ctx->sys->workers[timer->wheel], memory_order_acquire);
+    tri_lock_take(&holder->wheel_lock);
+    tri_wheel_cancel(&holder->wheel, &timer->timer);
+    tri_lock_drop(&holder->wheel_lock);
+    timer->wheel = (uint16_t)ctx->worker->index;
+    if (span != TR_FOREVER) {
+        tri_arm(ctx->worker, &timer->timer, after(ctx->worker, span),
+                TRI_TIMER_USER);
+    }
 }
 
 static void check_span(tr_ctx *ctx, tr_nanos span)

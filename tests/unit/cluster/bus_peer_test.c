@@ -88,7 +88,7 @@ static tri_writer item(peer *f, tri_item kind)
     return w;
 }
 
-static void hello(tri_session *s)
+static bool hello(tri_session *s)
 {
     tri_writer w = item(of(s), TRI_ITEM_HELLO);
     tri_write_text(&w, of(s)->ns);
@@ -97,6 +97,7 @@ static void hello(tri_session *s)
     tri_write_text(&w, "far");
     tri_write_u8(&w, 0);
     put(of(s), &w);
+    return true;
 }
 
 static void on_request(peer *f, const tri_envelope *e)
@@ -132,7 +133,7 @@ static void send_back(peer *f, tri_item kind, tr_bytes bytes, tri_reader *r)
     }
 }
 
-static void take(tri_session *s, tr_bytes bytes)
+static bool take(tri_session *s, tr_bytes bytes)
 {
     peer *f = of(s);
     tri_reader r = {.at = bytes.at,
@@ -142,10 +143,10 @@ static void take(tri_session *s, tr_bytes bytes)
     f->hellos += kind == TRI_ITEM_HELLO;
     if (f->stubborn) {
         send_back(f, kind, bytes, &r);
-        return;
+        return true;
     }
     if (kind != TRI_ITEM_MESSAGE) {
-        return;
+        return true;
     }
     assert_true(tri_envelope_read(&r, &e));
     if (e.direction == TRI_REQUEST) {
@@ -156,6 +157,7 @@ static void take(tri_session *s, tr_bytes bytes)
         snprintf(f->text, sizeof(f->text), "%.*s", (int)e.payload.size,
                  (const char *)e.payload.at);
     }
+    return true;
 }
 
 static void done(tri_session *s, void *tag, bool received, bool sent)

@@ -239,7 +239,7 @@ static void on_send(tri_session *s, const tri_packet *packet)
     free(w.bytes);
 }
 
-static void on_take(tri_session *s, tr_bytes item)
+static bool on_take(tri_session *s, tr_bytes item)
 {
     end *e = (end *)(void *)s;
     uint32_t number;
@@ -247,6 +247,7 @@ static void on_take(tri_session *s, tr_bytes item)
     memcpy(&number, item.at, sizeof(number));
     e->wrong += number != e->taken + 1;
     e->taken = number;
+    return true;
 }
 
 static void on_done(tri_session *s, void *tag, bool received, bool sent)
@@ -265,9 +266,10 @@ static void on_lost(tri_session *s, bool goodbye)
     e->goodbyes += goodbye;
 }
 
-static void on_begin(tri_session *s)
+static bool on_begin(tri_session *s)
 {
     ((end *)(void *)s)->begun++;
+    return true;
 }
 
 static const tri_session_ops session_ops = {.send = on_send, .take = on_take,
