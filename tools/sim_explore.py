@@ -13,8 +13,9 @@ Usage: sim_explore.py --seeds N [--jobs N] [--chunk N] [--state FILE]
                       [--strict N] program...
 
 At the end every fault class and every buggify site is listed with how often
-it struck, over all calls. One that could strike and never did is a hole in
-the scenarios: with --strict seeds or more in all, that ends with 1, too.
+it struck, over all calls. One that never did is a hole in the scenarios, and
+so is a class that no scenario switches on: with --strict seeds or more in all,
+that ends with 1, too.
 
 Ends with 1 if a seed failed, in this call, or if a scenario called the system
 itself for time, chance, threads or files.
@@ -69,9 +70,10 @@ class Figures:
         self.reached.update(other.reached)
 
     def never(self):
-        """What could have struck and never has."""
+        """What should have struck and never has."""
         struck = self.faults + self.sites  # drops what is zero
-        return sorted(name for name in self.reached if name not in struck)
+        names = set(self.faults) | set(self.sites)
+        return sorted(name for name in names if name not in struck)
 
     def coverage(self):
         places = set(self.faults) | set(self.sites)
