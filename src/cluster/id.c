@@ -7,38 +7,37 @@
 
 #include "base/check.h"
 
-/* One bit for each of the characters 0 to 127 that a field may have. */
-static const uint64_t allowed[2] = {
+/* One bit for each of the characters that a field may have. */
+static const uint64_t allowed[4] = {
     UINT64_C(0x03ff200000000000),  // '-', '0' to '9'
     UINT64_C(0x07fffffe87fffffe),  // 'A' to 'Z', '_', 'a' to 'z'
 };
 
 static bool is_allowed(unsigned char c)
 {
-    return c < 128 && (allowed[c / 64] >> c % 64 & 1);
+    return allowed[c / 64] >> c % 64 & 1;
 }
 
 /* Appends a field; false: it is not one, or there is no room. */
 static bool add_field(tri_actor_id *id, const char *field, const char **why)
 {
-    size_t at = id->size;
-    for (; *field != '\0'; field++) {
-        if (!is_allowed((unsigned char)*field)) {
-            *why = "a field has a character other than letters, digits, "
-                   "'-' and '_'";
-            return false;
-        }
-        if (at == TRI_ID_MAX) {
-            *why = "the whole name is longer than 256 characters";
-            return false;
-        }
-        id->text[at++] = *field;
+    char *begin = id->text + id->size, *at = begin;
+    const char *end = id->text + TRI_ID_MAX;
+    while (is_allowed((unsigned char)*field) && at < end) {
+        *at++ = *field++;
     }
-    if (at == id->size) {
+    if (*field != '\0') {
+        *why = is_allowed((unsigned char)*field)
+                   ? "the whole name is longer than 256 characters"
+                   : "a field has a character other than letters, digits, "
+                     "'-' and '_'";
+        return false;
+    }
+    if (at == begin) {
         *why = "a field is empty";
         return false;
     }
-    id->size = (uint16_t)at;
+    id->size = (uint16_t)(at - id->text);
     return true;
 }
 
