@@ -237,7 +237,7 @@ bool tri_pg_is_alive(tri_pg_db *db)
 
 bool tri_pg_send(tri_pg_db *db, tri_pg_sql sql, tri_pg_params *params)
 {
-    static const int binary[TRI_PG_PARAMS_MAX] = {1, 1, 1, 1, 1, 1};
+    static const int binary[TRI_PG_PARAMS_MAX] = {1, 1, 1, 1, 1, 1, 1};
 
     db->all_sent = false;
     return tri_pg_finish(params) &&

@@ -101,21 +101,25 @@
     " AND " TRI_PG_IS("g") ")" raise                                           \
     TRI_PG_ANSWER(TRI_PG_IS("g"), "coalesce((SELECT last FROM s), 0)")
 
-/* $3 key, $4 name, $5 due, $6 bytes. */
+/* $3 key, $4 name, $5 due, $6 bytes, $7 due until now, or 0: any. */
 #define TRI_PG_DO_REMIND(lock, raise)                                          \
     TRI_PG_FENCED(lock)                                                        \
+    " u AS (UPDATE troupe.reminder SET shard = $1, due = $5, bytes = $6"       \
+    " WHERE key = $3 AND name = $4 AND due = $7 AND $7 <> 0"                   \
+    " AND " TRI_PG_IS("g") " RETURNING key),"                                  \
     " w AS (INSERT INTO troupe.reminder SELECT $3, $4, $1, $5, $6"             \
-    " WHERE " TRI_PG_IS(                                                       \
+    " WHERE $7 = 0 AND " TRI_PG_IS(                                            \
         "g") " ON CONFLICT (key, name) DO UPDATE"                              \
              " SET shard = excluded.shard, due = excluded.due,"                \
-             " bytes = excluded.bytes)" raise                                  \
-             TRI_PG_ANSWER(TRI_PG_IS("g"), "0::int8")
+             " bytes = excluded.bytes RETURNING key)" raise                    \
+             TRI_PG_ANSWER(TRI_PG_IS("g"), "(SELECT count(*) FROM u) +"        \
+                                           " (SELECT count(*) FROM w)")
 
-/* $3 key, $4 name. */
+/* $3 key, $4 name, $5 when it is due, or 0: any. */
 #define TRI_PG_DO_FORGET(lock, raise)                                          \
     TRI_PG_FENCED(lock)                                                        \
     " d AS (DELETE FROM troupe.reminder WHERE key = $3 AND name = $4"          \
-    " AND " TRI_PG_IS("g") " RETURNING key)" raise                             \
+    " AND ($5 = 0 OR due = $5) AND " TRI_PG_IS("g") " RETURNING key)" raise    \
     TRI_PG_ANSWER(TRI_PG_IS("g"), "(SELECT count(*) FROM d)")
 
 /* Rows whose bytes would not fit in the answer come without them. */
@@ -147,11 +151,11 @@
     X(TRIM, "48b8", TRI_PG_DO_TRIM(TRI_PG_SHARED, ""))                         \
     X(TRIM_RAISE, "48b8",                                                      \
       TRI_PG_DO_TRIM(TRI_PG_ALONE, TRI_PG_RAISED(TRI_PG_IS("g"))))             \
-    X(REMIND, "48bb8b", TRI_PG_DO_REMIND(TRI_PG_SHARED, ""))                   \
-    X(REMIND_RAISE, "48bb8b",                                                  \
+    X(REMIND, "48bb8b8", TRI_PG_DO_REMIND(TRI_PG_SHARED, ""))                  \
+    X(REMIND_RAISE, "48bb8b8",                                                 \
       TRI_PG_DO_REMIND(TRI_PG_ALONE, TRI_PG_RAISED(TRI_PG_IS("g"))))           \
-    X(FORGET, "48bb", TRI_PG_DO_FORGET(TRI_PG_SHARED, ""))                     \
-    X(FORGET_RAISE, "48bb",                                                    \
+    X(FORGET, "48bb8", TRI_PG_DO_FORGET(TRI_PG_SHARED, ""))                    \
+    X(FORGET_RAISE, "48bb8",                                                   \
       TRI_PG_DO_FORGET(TRI_PG_ALONE, TRI_PG_RAISED(TRI_PG_IS("g"))))           \
     X(VERSION, "b", "SELECT version FROM troupe.state WHERE key = $1")         \
     X(LAST, "b", "SELECT last FROM troupe.stream WHERE key = $1")              \
@@ -182,6 +186,6 @@ typedef enum tri_pg_sql {
         TRI_PG_COUNT,
 } tri_pg_sql;
 
-#define TRI_PG_PARAMS_MAX 6
+#define TRI_PG_PARAMS_MAX 7
 
 #endif

@@ -217,9 +217,11 @@ static void bind_one(tri_pg_params *params, const tri_store_op *op)
         tri_pg_add_bytes(params, op->name);
         tri_pg_add8(params, op->number);
         tri_pg_add_bytes(params, op->bytes);
+        tri_pg_add8(params, op->after);
         break;
     case TR_STORE_FORGET:
         tri_pg_add_bytes(params, op->name);
+        tri_pg_add8(params, op->after);
         break;
     default:
         tri_pg_add8(params, op->number);
@@ -334,6 +336,7 @@ static void answer_one(tri_pg_step *step, const PGresult *result)
         op->version = number;
         op->found = number > 0;
         break;
+    case TR_STORE_REMIND:
     case TR_STORE_FORGET:
         op->found = number > 0;
         break;

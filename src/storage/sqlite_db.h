@@ -42,7 +42,10 @@
     X(EVENT_TRIM, "DELETE FROM event WHERE key = ?1 AND number <= ?2")         \
     X(REMIND, "INSERT OR REPLACE INTO reminder"                                \
               " VALUES (?1, ?2, ?3, ?4, ?5, ?6)")                              \
-    X(FORGET, "DELETE FROM reminder WHERE key = ?1 AND name = ?2")             \
+    X(REMIND_IF, "UPDATE reminder SET shard = ?3, due = ?4, bytes = ?5,"       \
+                 " sum = ?6 WHERE key = ?1 AND name = ?2 AND due = ?7")        \
+    X(FORGET, "DELETE FROM reminder WHERE key = ?1 AND name = ?2"              \
+              " AND (?3 = 0 OR due = ?3)")                                     \
     X(REMINDERS, "SELECT due, key, name, bytes, sum FROM reminder"             \
                  " WHERE shard = ?1 AND due <= ?2"                             \
                  " AND (due, key, name) > (?3, ?4, ?5)"                        \

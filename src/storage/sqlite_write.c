@@ -271,7 +271,8 @@ static int delete_state(tri_sqlite_store *store, tri_store_op *op)
 static int remind(tri_sqlite_writer *writer, tri_store_op *op)
 {
     sqlite3_stmt *statement =
-        tri_sqlite_db_prepare(&writer->db, TRI_SQL_REMIND);
+        tri_sqlite_db_prepare(&writer->db, op->after == 0 ? TRI_SQL_REMIND
+                                                          : TRI_SQL_REMIND_IF);
 
     if (statement == NULL) {
         return SQLITE_ERROR;
@@ -283,8 +284,12 @@ static int remind(tri_sqlite_writer *writer, tri_store_op *op)
     tri_sqlite_bind_bytes(statement, 5, op->bytes.at, op->bytes.size);
     tri_sqlite_bind(statement, 6,
                     tri_sqlite_sum(op->key, op->number, op->bytes));
-    op->found = true;
-    return tri_sqlite_step(statement);
+    if (op->after != 0) {
+        tri_sqlite_bind(statement, 7, op->after);
+    }
+    int code = tri_sqlite_step(statement);
+    op->found = sqlite3_changes(writer->db.handle) > 0;
+    return code;
 }
 
 static int forget(tri_sqlite_writer *writer, tri_store_op *op)
@@ -297,6 +302,7 @@ static int forget(tri_sqlite_writer *writer, tri_store_op *op)
     }
     tri_sqlite_bind_text(statement, 1, op->key);
     tri_sqlite_bind_text(statement, 2, op->name);
+    tri_sqlite_bind(statement, 3, op->after);
     int code = tri_sqlite_step(statement);
     op->found = sqlite3_changes(writer->db.handle) > 0;
     return code;

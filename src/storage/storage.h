@@ -106,7 +106,11 @@ struct tri_store_op {
     const tri_store_bytes *events;  // APPEND
     uint32_t event_count;
     uint32_t limit;  // READ, REMINDERS: rows; 0: TRI_STORE_ROWS_MAX
-    uint64_t after;  // REMINDERS: only those behind (after, key, name)
+    /*
+     * REMINDERS: only those behind (after, key, name). REMIND, FORGET: only
+     * the one that is due then, if not 0; `found` says whether it was there.
+     */
+    uint64_t after;
 
     /* The answer. */
     tr_err err;

@@ -335,10 +335,12 @@ static void forget(memory_store *store, tri_store_op *op)
 {
     char text[TRI_STORE_KEY_MAX + 1 + TRI_STORE_NAME_MAX];
     size_t size = reminder_text(text, op);
-    reminder *old = tri_map_remove_bytes(&store->reminders, text, size);
+    const reminder *held = tri_map_get_bytes(&store->reminders, text, size);
 
-    op->found = old != NULL;
-    reminder_free(old);
+    op->found = held != NULL && (op->after == 0 || held->due == op->after);
+    if (op->found) {
+        reminder_free(tri_map_remove_bytes(&store->reminders, text, size));
+    }
 }
 
 static void remind(memory_store *store, tri_store_op *op)
@@ -354,6 +356,10 @@ static void remind(memory_store *store, tri_store_op *op)
         return;
     }
     forget(store, op);
+    if (op->after != 0 && !op->found) {
+        reminder_free(it);
+        return;
+    }
     TRI_CHECK(tri_map_put_bytes(&store->reminders, it->text,
                                 it->key_size + 1 + it->name_size, it) == TR_OK);
     op->found = true;

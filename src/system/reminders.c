@@ -153,17 +153,23 @@ static void look_after_postmen(tr_ctx *ctx, tri_reminders *r);
 /* Reads all of them, or those that must be; what fails is read again soon. */
 static void refresh(tr_ctx *ctx, tri_reminders *r, bool all)
 {
-    bool failed = false;
+    tr_nanos again = 0;
     take_offered(r);
     look_after_postmen(ctx, r);
     for (tri_reminder_book *b = r->books; b != NULL; b = b->next) {
-        if (all || b->stale) {
-            b->stale = tri_reminders_read(ctx, r, b) != TR_OK;
-            failed |= b->stale;
+        if (!all && !b->stale) {
+            continue;
         }
+        b->stale = tri_reminders_read(ctx, r, b) != TR_OK;
+        if (b->stale) {
+            // A shard that is damaged stays so: less and less often.
+            tr_nanos span = RETRY << TRI_MIN(b->failures, ATTEMPTS_MAX);
+            again = again == 0 || span < again ? span : again;
+        }
+        b->failures = b->stale ? b->failures + 1 : 0;
     }
-    if (failed) {
-        (void)tri_after_try(ctx, RETRY, &Retry_tr_type, &(Retry){});
+    if (again > 0 && again < REFRESH) {
+        (void)tri_after_try(ctx, again, &Retry_tr_type, &(Retry){});
     }
 }
 
@@ -425,7 +431,12 @@ static void delivered(tr_ctx *ctx, tri_reminders *r, tri_reminder *e,
 {
     fired_unlink(r, e);
     e->absent = tr_undelivered(err);
-    if (e->superseded || (e->settled && e->due == 0)) {
+    if (e->superseded && e->settled) {
+        // Another system has written it: what it is now the store knows.
+        e->book->stale = true;
+        (void)tri_after_try(ctx, RETRY, &Retry_tr_type, &(Retry){});
+        free(e);
+    } else if (e->superseded || (e->settled && e->due == 0)) {
         free(e);
     } else if (e->settled) {
         e->attempts = 0;

@@ -35,8 +35,9 @@ typedef struct tri_reminder_host {
 typedef struct tri_reminder_book {  // of one store
     struct tri_reminder_book *next;
     tr_storage *storage;
-    uint64_t until;  // all that are due by then are in entries
-    bool stale;      // it could not be read, or another kind is hosted
+    uint64_t until;     // all that are due by then are in entries
+    uint32_t failures;  // looks in a row that were not whole
+    bool stale;         // it could not be read, or another kind is hosted
     tri_map entries;
 } tri_reminder_book;
 

@@ -244,8 +244,10 @@ static tr_err read_rest(tr_ctx *ctx, tri_reminders *r, tri_reminder_book *b,
     return TR_OK;
 }
 
+/* *some: at least one shard could be read. */
 static tr_err read_shards(tr_ctx *ctx, tri_reminders *r, tri_reminder_book *b,
-                          uint32_t first, uint32_t count, uint64_t until)
+                          uint32_t first, uint32_t count, uint64_t until,
+                          bool *some)
 {
     tri_question *q;
     TR_TRY(tri_question_new(ctx, TR_STORE_REMINDERS, 0, &q));
@@ -261,16 +263,19 @@ static tr_err read_shards(tr_ctx *ctx, tri_reminders *r, tri_reminder_book *b,
         q->ops[i].number = until;
     }
     TR_TRY(tri_question_ask(ctx, q, "reminders"));
-    for (uint32_t i = 0; i < count && err == TR_OK; i++) {
+    for (uint32_t i = 0; i < count; i++) {
         tri_store_row last;
-        err = q->ops[i].err;
-        if (err != TR_OK) {
-            (void)fail_read(r, &q->ops[i]);
+        tr_err one = q->ops[i].err;
+        *some |= one == TR_OK;
+        if (one != TR_OK) {
+            err = err == TR_OK ? fail_read(r, &q->ops[i]) : err;
         } else if (take_rows(ctx, r, b, &q->ops[i], &last)) {
             place at;
             place_set(&at, &last);
-            err = read_rest(ctx, r, b, first + i, until, &at);
+            one = read_rest(ctx, r, b, first + i, until, &at);
         }
+        // What is damaged in one shard is no reason to miss the others.
+        err = err == TR_OK ? one : err;
     }
     tri_question_free(q);
     return err;
@@ -282,13 +287,17 @@ tr_err tri_reminders_read(tr_ctx *ctx, tri_reminders *r, tri_reminder_book *b)
     uint32_t shards = ops != NULL ? ops->shards : 1;
     uint64_t until = tri_reminders_wall(r->sys) + HORIZON;
     b->until = until > b->until ? until : b->until;  // what is set meanwhile
-    for (uint32_t at = 0; at < shards; at += SHARDS_AT_ONCE) {
+    tr_err err = TR_OK;
+    bool some = true;  // else the store cannot be reached: enough is known
+    for (uint32_t at = 0; at < shards && some; at += SHARDS_AT_ONCE) {
         uint32_t left = shards - at;
-        TR_TRY(read_shards(ctx, r, b, at,
-                           left < SHARDS_AT_ONCE ? left : SHARDS_AT_ONCE,
-                           until));
+        some = false;
+        tr_err one = read_shards(ctx, r, b, at,
+                                 left < SHARDS_AT_ONCE ? left : SHARDS_AT_ONCE,
+                                 until, &some);
+        err = err == TR_OK ? one : err;
     }
-    return TR_OK;
+    return err;
 }
 
 tri_reminder_book *tri_reminders_book(tri_reminders *r,

@@ -255,6 +255,7 @@ static tri_question *settle_question(tr_ctx *ctx, tri_reminders *r,
     char name[TRI_STORE_NAME_MAX + 1] = "";
     void *copy = NULL;
     size_t size = 0;
+    uint64_t due = 0;
     tri_codec_error error;
     tri_stored stored = {.number = 0};
     tri_lock_take(&r->lock);
@@ -267,6 +268,7 @@ static tri_question *settle_question(tr_ctx *ctx, tri_reminders *r,
         (copy = malloc(e->size + 1)) != NULL) {
         memcpy(name, tri_reminder_name(e), strlen(tri_reminder_name(e)) + 1);
         size = e->size;
+        due = e->due;
         memcpy(copy, tri_reminder_bytes(e).at, size);
         (void)!tri_stored_open(&stored, copy, size, &error);
         *next = next_due(ctx->sys, e->due, stored.number);
@@ -281,6 +283,7 @@ static tri_question *settle_question(tr_ctx *ctx, tri_reminders *r,
     }
     q->owned[0] = copy;
     q->op.number = *next;
+    q->op.after = due;  // unless another system has written it meanwhile
     if (*next != 0) {
         q->op.bytes = (tri_store_bytes){copy, size};
     }
@@ -299,6 +302,7 @@ static void settle(tr_ctx *ctx, tri_reminders *r, uint64_t sender)
     if (e != NULL && q->op.err == TR_OK) {
         e->settled = true;
         e->due = next;
+        e->superseded |= !q->op.found;  // another system's is the true one
     }
     tri_lock_drop(&r->lock);
     if (q->op.err != TR_OK) {

@@ -513,6 +513,39 @@ static void test_reminders_are_listed_by_time(void **state)
                      "10 a::b/2 soon=soon;90 a::b/2 late=late;95 a::b/1 x=x;");
 }
 
+/* Two who know a reminder: the second one to change it finds it changed. */
+static void test_ST9_a_reminder_is_changed_only_as_it_is_known(void **state)
+{
+    tr_storage *store = store_of(state);
+    asked it = ask_for(TR_STORE_REMIND, "a::b/c");
+
+    it.op.name = bytes_of("n");
+    it.op.number = 20;
+    it.op.after = 10;
+    assert_int_equal(asked_run(&it, store), TR_OK);
+    assert_false(it.op.found);  // there is none
+    it.op.number = 10;
+    it.op.after = 0;
+    assert_int_equal(asked_run(&it, store), TR_OK);
+    assert_true(it.op.found);
+    it.op.number = 20;
+    it.op.after = 10;
+    assert_int_equal(asked_run(&it, store), TR_OK);
+    assert_true(it.op.found);
+    it.op.number = 30;
+    assert_int_equal(asked_run(&it, store), TR_OK);
+    assert_false(it.op.found);  // it is due at 20 by now
+
+    it = ask_for(TR_STORE_FORGET, "a::b/c");
+    it.op.name = bytes_of("n");
+    it.op.after = 10;
+    assert_int_equal(asked_run(&it, store), TR_OK);
+    assert_false(it.op.found);
+    it.op.after = 20;
+    assert_int_equal(asked_run(&it, store), TR_OK);
+    assert_true(it.op.found);
+}
+
 static void test_reminders_are_fenced(void **state)
 {
     asked it = ask_for(TR_STORE_FENCE, NULL);
@@ -658,6 +691,7 @@ int main(void)
         IN_ALL(test_trimmed_events_leave_the_last),
         IN_ALL(test_reminders_are_listed_by_time),
         IN_ALL(test_reminders_are_fenced),
+        IN_ALL(test_ST9_a_reminder_is_changed_only_as_it_is_known),
         IN_ALL(test_ST21_one_store_serves_many),
         cmocka_unit_test(test_ST8_no_two_names_make_one_key),
         cmocka_unit_test(test_a_long_text_is_cut),

@@ -432,6 +432,58 @@ static void test_plain_actors_get_theirs_while_they_live(void **state)
     assert_int_equal(seen.number[1], 5);
 }
 
+/* How often it came between two times. */
+static int rings_between(tr_nanos from, tr_nanos until)
+{
+    int count = 0;
+    for (int i = 0; i < seen.rang; i++) {
+        count += seen.at[i] >= from && seen.at[i] < until;
+    }
+    return count;
+}
+
+/*
+ * Two systems over one store that know nothing of each other: each delivers
+ * what it finds, once, at the due time; what is done is done for both, and a
+ * period stays on its grid.
+ */
+static void test_ST9_two_systems_on_one_store_deliver_once_each(void **state)
+{
+    fixture *f = *state;
+    fixture other = *f;
+    up(&other);
+    pass(f, TR_SECONDS(1));
+    tr_nanos begun = tr_sim_now(f->sim);
+    // Beyond the look that comes after five minutes, so both know it.
+    assert_int_equal(remind(f, "m", "r", TR_MINUTES(7), 0, 1), TR_OK);
+    pass(f, TR_MINUTES(6));
+    assert_int_equal(seen.rang, 0);
+    pass(f, TR_MINUTES(30));
+    assert_int_equal(seen.rang, 2);
+    expect_at(0, begun + TR_MINUTES(7));
+    expect_at(1, begun + TR_MINUTES(7));
+
+    seen.rang = 0;
+    begun = tr_sim_now(f->sim);
+    assert_int_equal(remind(f, "m", "r", TR_MINUTES(7), TR_MINUTES(7), 2),
+                     TR_OK);
+    pass(f, TR_MINUTES(50));
+    for (int i = 1; i <= 7; i++) {
+        tr_nanos due = begun + i * TR_MINUTES(7);
+        int count = rings_between(due, due + TR_SECONDS(30));
+        assert_true(count == 1 || count == 2);
+        seen.number[0] -= count;  // counted down, to see that no other came
+    }
+    assert_int_equal(seen.number[0], 2 - seen.rang);
+    assert_int_equal(forget(f, "m", "r"), TR_OK);
+    // The other one may have it in memory until its next look.
+    pass(f, TR_MINUTES(15));
+    seen.rang = 0;
+    pass(f, TR_MINUTES(60));
+    assert_int_equal(seen.rang, 0);
+    down(&other);
+}
+
 /* True when the n-th allocation was reached. */
 static bool run_without_memory(fixture *f, int64_t n)
 {
@@ -521,6 +573,7 @@ int main(void)
         TEST(test_more_reminders_than_an_answer_holds),
         TEST(test_a_message_that_cannot_be_read_stays),
         TEST(test_plain_actors_get_theirs_while_they_live),
+        TEST(test_ST9_two_systems_on_one_store_deliver_once_each),
         TEST(test_the_nth_allocation_fails),
         TEST(test_ST9_a_service_without_memory_at_its_start),
     };
