@@ -3,9 +3,8 @@
  *
  * Notice: tr_system_run waits for SIGTERM, SIGINT or tr_system_terminate; here
  * an actor calls the last. Children end before their parents, the newest
- * first; each has a time limit. An actor under /system's care of the program's
- * own choice (tr_on_terminate) acts when all others are gone. The report says
- * whether anything had to be forced.
+ * first; each has a time limit. An actor that has called tr_on_terminate acts
+ * when all others are gone. The report says whether anything had to be forced.
  */
 #include <stdio.h>
 

@@ -17,8 +17,13 @@ DESTDIR="$list" cmake --install "$build" --prefix "$prefix" >/dev/null
 (cd "$list" && find . ! -type d) | while read -r file; do
     rm -f "$destdir/$file"
 done
-# Folders of our own; shared ones (lib, include) are not ours to remove.
-(cd "$list" && find . -depth -type d -name troupe) | while read -r folder; do
-    [ ! -d "$destdir/$folder" ] || rmdir "$destdir/$folder"
+# Folders that are empty now, but for those that every prefix has.
+(cd "$list" && find . -depth -type d) | while read -r folder; do
+    case $folder in
+    */troupe | */cmake | */pkgconfig | */man[37])
+        [ ! -d "$destdir/$folder" ] ||
+            rmdir --ignore-fail-on-non-empty "$destdir/$folder"
+        ;;
+    esac
 done
 echo "removed from $destdir$prefix"

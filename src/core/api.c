@@ -86,7 +86,7 @@ tell_quick(tr_ctx *ctx, uint64_t to_cell, uint64_t to_id, const tr_type *type,
         tell_slow((tr_from){.ctx = ctx}, to_cell, to_id, type, payload);
         return;
     }
-    tr_msg *msg = (tr_msg *)(void *)tri_magazine_take(hot);
+    tr_msg *msg = (tr_msg *)(void *)tri_magazine_take(hot, klass);
     tri_msg_init_quick(msg, type, klass, payload, size);
     msg->to_id = to_id;
     msg->sender = ctx->self;

@@ -46,7 +46,9 @@ void tri_mem_fini(tri_mem *mem)
     tri_chunk *chunk = mem->chunks;
     while (chunk != NULL) {
         tri_chunk *next = chunk->next;
-        tri_pages_unmap(chunk, chunk->size);
+        size_t size = chunk->size;
+        tri_chunk_show(chunk, size);  // others may be mapped there
+        tri_pages_unmap(chunk, size);
         chunk = next;
     }
     mem->chunks = NULL;

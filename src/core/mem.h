@@ -121,13 +121,68 @@ void *tri_mem_calloc(tri_mem *mem, size_t size);
 #define TRI_FAULTS 0
 #endif
 
-/* The newest block of a magazine that is not empty. */
-static inline tri_block *tri_magazine_take(tri_magazine *magazine)
+/*
+ * AddressSanitizer is told which blocks are free: a message that is used after
+ * its handler has returned is then reported where it is used. Cells and their
+ * extensions are read after their end, by design (cell.h).
+ */
+#if defined(__SANITIZE_ADDRESS__)
+#define TRI_MEM_ASAN 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define TRI_MEM_ASAN 1
+#endif
+#endif
+#ifdef TRI_MEM_ASAN
+void __asan_poison_memory_region(void const volatile *at, size_t size);
+void __asan_unpoison_memory_region(void const volatile *at, size_t size);
+
+static inline void tri_block_hide(tri_block *block, uint32_t klass)
+{
+    if (klass != TRI_CLASS_CELL && klass != TRI_CLASS_EXT) {
+        __asan_poison_memory_region(block + 1,
+                                    tri_class_size[klass] - sizeof(*block));
+    }
+}
+
+static inline void *tri_block_show(void *block, uint32_t klass)
+{
+    if (block != NULL) {
+        __asan_unpoison_memory_region(block, tri_class_size[klass]);
+    }
+    return block;
+}
+
+static inline void tri_chunk_show(void *chunk, size_t size)
+{
+    __asan_unpoison_memory_region(chunk, size);
+}
+#else
+static inline void tri_block_hide(tri_block *block, uint32_t klass)
+{
+    (void)block, (void)klass;
+}
+
+static inline void *tri_block_show(void *block, uint32_t klass)
+{
+    (void)klass;
+    return block;
+}
+
+static inline void tri_chunk_show(void *chunk, size_t size)
+{
+    (void)chunk, (void)size;
+}
+#endif
+
+/* The newest block of a magazine of this class that is not empty. */
+static inline tri_block *tri_magazine_take(tri_magazine *magazine,
+                                           uint32_t klass)
 {
     tri_block *block = magazine->head;
     magazine->head = block->next;
     magazine->count--;
-    return block;
+    return tri_block_show(block, klass);
 }
 
 /* Contents are undefined, except that cells keep what they were. */
@@ -138,9 +193,9 @@ static inline void *tri_cache_alloc(tri_cache *cache, uint32_t klass)
     }
     tri_magazine *hot = &cache->of[klass].hot;
     if (TRI_UNLIKELY(hot->head == NULL)) {
-        return tri_cache_refill(cache, klass);
+        return tri_block_show(tri_cache_refill(cache, klass), klass);
     }
-    return tri_magazine_take(hot);
+    return tri_magazine_take(hot, klass);
 }
 
 static inline void tri_cache_free(tri_cache *cache, uint32_t klass, void *at)
@@ -150,6 +205,7 @@ static inline void tri_cache_free(tri_cache *cache, uint32_t klass, void *at)
 
     block->next = hot->head;
     hot->head = block;
+    tri_block_hide(block, klass);
     if (TRI_UNLIKELY(++hot->count >= TRI_MAGAZINE)) {
         tri_cache_spill(cache, klass);
     }

@@ -130,9 +130,12 @@ step "man pages"
 }
 
 step "uninstall"
+touch "$prefix/lib/pkgconfig/other.pc"
 "$TR_SOURCE_DIR/tools/uninstall.sh" "$TR_BUILD_DIR" "$prefix" >/dev/null
-left=$(find "$prefix" ! -type d)
-[ -z "$left" ] || {
+left=$(cd "$prefix" && find . -mindepth 1 | LC_ALL=C sort)
+wanted=$(printf './%s\n' include lib lib/pkgconfig lib/pkgconfig/other.pc \
+    share share/man)
+[ "$left" = "$wanted" ] || {
     echo "left behind: $left"
     exit 1
 }

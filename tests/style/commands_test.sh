@@ -21,7 +21,16 @@ while read -r words; do
         exit 1
     }
 done <"$work/makes"
-make -C "$TR_SOURCE_DIR" help | grep -q 'make run'
+make -C "$TR_SOURCE_DIR" help >"$work/out"
+grep -q 'make run' "$work/out"
+(cd "$TR_SOURCE_DIR" && cmake --list-presets) >"$work/presets"
+sed -n 's/^cmake --preset \(.*\)  <-  .*/\1/p' \
+    "$TR_SOURCE_DIR/tests/style/commands.txt" | while read -r preset; do
+    grep -q "\"$preset\"" "$work/presets" || {
+        echo "there is no preset $preset"
+        exit 1
+    }
+done
 
 # What is not set is not handed on to the tests as an empty text.
 printf 'include Makefile\nprobe:\n\t@env | grep ^TR_TEST_SCALE || echo unset\n' \
