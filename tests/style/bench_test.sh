@@ -27,6 +27,20 @@ for workload in $("$bench" --list); do
 done
 [ "$count" -ge 15 ]
 
+"$bench" counting --workers 1 --count 1000 2>/dev/null | grep -q '^counting '
+
+# What make bench-peers prints; the peers themselves are not for tests.
+table=$(python3 "$TR_SOURCE_DIR/bench/peers/run.py" --troupe "$bench" \
+    --scale 0.001 --rounds 1 --workers 1 --workloads ping_pong --peers none \
+    2>/dev/null)
+case $table in
+*'| ping_pong | rt/s '*'not taken part: caf erlang go tokio'*) ;;
+*)
+    echo "bench/peers/run.py printed: $table"
+    exit 1
+    ;;
+esac
+
 if "$bench" no_such_workload >/dev/null 2>&1; then
     echo "a workload that does not exist was run"
     exit 1
