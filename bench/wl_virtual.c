@@ -11,7 +11,7 @@
 
 #include "virtuals.h"
 
-#define KEY_SIZE 24
+#define KEY_SIZE 32
 #define FILLING  4096  // saves at a time
 
 TR_MESSAGE(Answer, (int64_t, value));
