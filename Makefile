@@ -34,7 +34,7 @@ TEST = $(Q)ctest --test-dir build/$(1) -j 2 --output-on-failure \
 	--no-tests=ignore $(2)
 
 .PHONY: all help deps-% run demo run-many test check style bench bench-peers sim sim-fresh \
-	planted mutations fuzz crash coverage install uninstall format lint \
+	replays planted mutations fuzz crash coverage install uninstall format lint \
 	requirements clean
 
 all: build/release/build.ninja
@@ -48,6 +48,7 @@ help:
 	@echo 'make style        headers, layers, symbols'
 	@echo 'make sim          simulated scenarios, SEEDS=$(SEEDS)'
 	@echo 'make sim-fresh    fresh seeds for SIM_SECONDS=$(SIM_SECONDS)'
+	@echo 'make replays      100 seeds, REPLAYS=$(REPLAYS) times: the same steps?'
 	@echo 'make planted      small bugs in the library: found? ONLY=NN'
 	@echo 'make mutations    broken requirements: does their test fail? ONLY=ID'
 	@echo 'make crash        a saving process is killed, KILLS=$(KILLS) times'
@@ -114,6 +115,15 @@ sim: deps-test build/release/build.ninja
 	$(Q)tools/sim_explore.py --seeds $(SEEDS) --jobs $(JOBS) \
 		--state build/sim-state.json --keep tests/sim/seeds.txt \
 		build/release/tests/sim/sim_*
+
+# The same seeds again and again, and with the other compiler: the same steps?
+REPLAYS ?= 100
+REPLAY_SCENARIOS ?= bank virtual supervision_storm
+replays: deps-test build/dev/build.ninja
+	$(call BUILD,dev,--target $(REPLAY_SCENARIOS:%=sim_%))
+	$(Q)TR_SOURCE_DIR=$(CURDIR) TR_BUILD_DIR=$(CURDIR)/build/dev TR_CC=gcc \
+		TR_TEST_SCALE=10 TR_REPLAYS=$(REPLAYS) \
+		TR_SCENARIOS="$(REPLAY_SCENARIOS)" tests/sim/replay_test.sh
 
 # Fresh seeds for SIM_SECONDS, from a number that the commit decides.
 SIM_BASE = $(shell printf '%d' 0x$$(git rev-parse --short=8 HEAD \
