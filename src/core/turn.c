@@ -134,7 +134,8 @@ static void parked_remove(tr_ctx *ctx)
  * Leaves this stack; returns when somebody resumes ctx. Part of its callers:
  * each return behind a switch is one that the processor cannot foresee.
  */
-static inline __attribute__((always_inline)) void leave(tr_ctx *ctx, tri_fiber *next, tri_after after)
+static inline __attribute__((always_inline)) void
+leave(tr_ctx *ctx, tri_fiber *next, tri_after after)
 {
     tri_worker *worker = ctx->worker;
     tri_fiber *self = worker->current;

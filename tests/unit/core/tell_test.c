@@ -1,6 +1,7 @@
 /*
  * tell_test.c - from a send to its handler: T1, T2, T4, T9, T11, T16, PA1.
  */
+#include "core/message.h"
 #include "support/fixture.h"
 
 /* T1: the sender goes on; what it sent is handled without it. */
@@ -293,10 +294,30 @@ static void test_PA1_request_and_response_by_reference(void **state)
     everywhere(by_reference);
 }
 
+/* PA1: a payload of any size is copied, all of it and nothing else. */
+static void test_PA1_payloads_of_all_sizes_are_copied(void **state)
+{
+    (void)state;
+    enum { MOST = 3 * TRI_BLOCK_ALIGN };
+    unsigned char from[MOST], to[MOST + 1];
+    for (size_t i = 0; i < MOST; i++) {
+        from[i] = (unsigned char)(i + 1);
+    }
+    for (size_t size = 0; size <= MOST; size++) {
+        memset(to, 0, sizeof(to));
+        tri_copy_payload(to, from, size);
+        assert_memory_equal(to, from, size);
+        for (size_t i = size; i < sizeof(to); i++) {
+            assert_int_equal(to[i], 0);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_T1_a_tell_waits_for_nobody),
+        cmocka_unit_test(test_PA1_payloads_of_all_sizes_are_copied),
         cmocka_unit_test(test_T2_a_ref_finds_its_actor),
         cmocka_unit_test(test_T4_priority_time_and_sender_travel_along),
         cmocka_unit_test(test_T11_T16_name_and_fields_select_the_handler),
