@@ -29,12 +29,15 @@ done
 
 "$bench" counting --workers 1 --count 1000 2>/dev/null | grep -q '^counting '
 
-# What make bench-peers prints; the peers themselves are not for tests.
+# What make bench-peers prints. The peers themselves are not for tests, and
+# without them there is nothing to compare: status 1, and it says so.
+status=0
 table=$(python3 "$TR_SOURCE_DIR/bench/peers/run.py" --troupe "$bench" \
     --scale 0.001 --rounds 1 --workers 1 --workloads ping_pong --peers none \
-    2>/dev/null)
+    2>&1) || status=$?
+[ "$status" = 1 ]
 case $table in
-*'| ping_pong | rt/s '*'not taken part: caf erlang go tokio'*) ;;
+*'| ping_pong | rt/s '*'no ratio: nothing to compare'*) ;;
 *)
     echo "bench/peers/run.py printed: $table"
     exit 1
