@@ -210,6 +210,7 @@ static tri_behaviour *behaviour_new(tr_system *sys, const tr_actor_def *def)
         slot->type = handler->type;
         slot->fn = handler->fn;
         slot->flags = handler->flags;
+        slot->kind = made->kind;
         made->interleaves |=
             (handler->flags & (TR_READ_ONLY | TR_ALWAYS_INTERLEAVE)) != 0;
     }

@@ -167,6 +167,7 @@ typedef struct tri_slot {
     _Atomic(const tr_type *) alias;   // another file's, found equal
     tr_handler_fn fn;
     uint32_t flags;
+    uint32_t kind;                    // the behaviour's
 } tri_slot;
 
 /* A tr_actor_def made ready once per system. */

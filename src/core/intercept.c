@@ -51,6 +51,7 @@ static tri_behaviour *wrap(tr_system *sys, const tri_behaviour *plain,
             made->slots[i].schema = slot->schema;
             made->slots[i].type = slot->type;
             made->slots[i].flags = slot->flags;
+            made->slots[i].kind = slot->kind;
             made->slots[i].fn = enter;
         }
     }

@@ -57,6 +57,16 @@ enum {
     TRI_UNBOUND_MAX = 64,     // bound cells passed over to find another
 };
 
+/*
+ * A library whose turns look after no failure and count nothing, to measure
+ * what that costs: tools/turn_cost.py builds it, nobody else.
+ */
+#ifdef TRI_BARE_TURNS
+enum { TRI_BARE = 1 };
+#else
+enum { TRI_BARE = 0 };
+#endif
+
 /* tri_worker.look: what others ask a worker to do when it picks. */
 enum {
     TRI_LOOK_CLOCK = 1,  // read the clock: the monitor

@@ -423,25 +423,29 @@ static __attribute__((noinline)) uint8_t flagged_kind(tr_ctx *ctx,
 
 static inline __attribute__((always_inline)) void
 call_handler(tr_ctx *ctx, tr_msg *msg, tr_handler_fn fn, const void *argument,
-             uint32_t flags)
+             uint32_t flags, uint32_t kind)
 {
     tri_cell *cell = ctx->cell;
     ctx->msg = msg;
     ctx->kind = TRI_LIKELY(flags == 0) ? TRI_TURN_WRITE
                                        : flagged_kind(ctx, flags);
-    ctx->phase = TR_IN_HANDLER;
     ctx->in_turn = true;
-    tri_count(&ctx->worker->tally.messages[tri_cell_behaviour(cell)->kind]);
-    // Relaxed: for observers.
-    atomic_store_explicit(&ctx->worker->handling, msg->node.type,
-                          memory_order_relaxed);
+    if (!TRI_BARE) {
+        ctx->phase = TR_IN_HANDLER;
+        tri_count(&ctx->worker->tally.messages[kind]);
+        // Relaxed: for observers.
+        atomic_store_explicit(&ctx->worker->handling, msg->node.type,
+                              memory_order_relaxed);
+    }
     tr_err err = fn(ctx, cell->state, argument);
-    // Relaxed: for observers; only the owner writes.
-    atomic_store_explicit(
-        &cell->handled,
-        atomic_load_explicit(&cell->handled, memory_order_relaxed) + 1,
-        memory_order_relaxed);
-    if (TRI_UNLIKELY(err != TR_OK)) {
+    if (!TRI_BARE) {
+        // Relaxed: for observers; only the owner writes.
+        atomic_store_explicit(
+            &cell->handled,
+            atomic_load_explicit(&cell->handled, memory_order_relaxed) + 1,
+            memory_order_relaxed);
+    }
+    if (!TRI_BARE && TRI_UNLIKELY(err != TR_OK)) {
         tri_life_fail(ctx, err);
         return;
     }
@@ -494,7 +498,7 @@ static __attribute__((noinline)) void handle_unnamed(tr_ctx *ctx, tr_msg *msg)
                        : any != NULL                      ? any->fn
                                                           : NULL;
     if (fn != NULL) {
-        call_handler(ctx, msg, fn, msg, 0);
+        call_handler(ctx, msg, fn, msg, 0, tri_cell_behaviour(cell)->kind);
     } else {
         unhandled(ctx, msg);
     }
@@ -520,7 +524,8 @@ handle_inline(tr_ctx *ctx, tri_cell *cell, tri_node *node)
     const tri_slot *slot =
         tri_behaviour_find(tri_cell_behaviour(cell), node->type);
     if (TRI_LIKELY(slot != NULL)) {
-        call_handler(ctx, msg, slot->fn, msg->payload, slot->flags);
+        call_handler(ctx, msg, slot->fn, msg->payload, slot->flags,
+                     slot->kind);
     } else {
         handle_unnamed(ctx, msg);
     }
@@ -923,17 +928,21 @@ static void run(tr_ctx *ctx, tri_cell *cell)
     ctx->started = 0;
     ctx->budget = TRI_BATCH_MESSAGES == 1 ? 1 : TRI_CLOCK_FIRST;
     worker->sends_left = TRI_BATCH_SENDS;
-    // Release: observers look at the cell.
-    atomic_store_explicit(&worker->running, cell, memory_order_release);
+    if (!TRI_BARE) {
+        // Release: observers look at the cell.
+        atomic_store_explicit(&worker->running, cell, memory_order_release);
+    }
     // Relaxed: the monitor and thieves look at it.
     atomic_store_explicit(
         &worker->progress,
         atomic_load_explicit(&worker->progress, memory_order_relaxed) + 1,
         memory_order_relaxed);
-    if (TRI_LIKELY(!worker->apart) || apart(ctx)) {
+    if (TRI_BARE || TRI_LIKELY(!worker->apart) || apart(ctx)) {
         activation(ctx);
     }
-    atomic_store_explicit(&worker->running, NULL, memory_order_relaxed);
+    if (!TRI_BARE) {
+        atomic_store_explicit(&worker->running, NULL, memory_order_relaxed);
+    }
 }
 
 /* A turn has parked: most cells then wait for nothing but its answer. */
