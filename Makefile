@@ -175,7 +175,8 @@ coverage: deps-coverage build/coverage/build.ninja
 	$(Q)genhtml --quiet --prefix $(CURDIR) build/coverage/lines.info \
 		--output-directory build/coverage/html
 	$(Q)lcov --summary build/coverage/lines.info
-	$(Q)tools/coverage.py --markdown docs/coverage.md
+	$(Q)tools/coverage.py --against docs/coverage.md \
+		--markdown docs/coverage.md
 
 # ---- measuring ----
 
