@@ -129,8 +129,9 @@ static void on_send(tri_session *s, const tri_packet *packet)
 {
     tri_bus *bus = peer_of(s)->bus;
     tri_writer w = {.mem = &bus->sys->mem};
+    uint32_t times = TRI_BUGGIFY(bus->sys->world, 0.02) ? 2 : 1;
     tri_packet_write(&w, packet);
-    if (!w.failed) {  // else it is sent again
+    for (; !w.failed && times > 0; times--) {  // else it is sent again
         bus->transport->ops->send(bus->transport, packet->from, packet->to,
                                   w.bytes, w.size);
     }
@@ -242,6 +243,9 @@ static bool on_take(tri_session *s, tr_bytes item)
     tri_reader r = {.at = item.at,
                     .end = (const unsigned char *)item.at + item.size};
     tri_item kind = (tri_item)tri_read_u8(&r);
+    if (TRI_BUGGIFY(bus->sys->world, 0.01)) {
+        return false;  // as if there were no memory: it comes again
+    }
     if (kind == TRI_ITEM_HELLO) {
         return on_hello(bus, peer, &r);
     }

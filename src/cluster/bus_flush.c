@@ -118,12 +118,21 @@ void tri_flush_end(tri_bus *bus, tri_route *r)
     tri_route_forget(bus, r);
     r->last_back = NULL;
     tri_route_set_remote(bus, r, r->next_node, r->next_number);
-    if (r->next_node == bus->here) {
-        r->state = TRI_ROUTE_NONE;
-        tri_route_set_away(bus, r, false);
+    if (r->next_node != bus->here) {
+        tri_watch_place(bus, r, true);  // for those who watch since then
+        tri_route_go(bus, r);
+        return;
     }
-    tri_watch_place(bus, r, true);  // for those who watch since then
+    r->state = TRI_ROUTE_NONE;
+    tri_route_set_away(bus, r, false);
     tri_route_go(bus, r);
+    if (r->state == TRI_ROUTE_NONE && r->watches != NULL) {
+        if (tri_route_is_here(bus, r)) {
+            tri_watch_place(bus, r, true);
+        } else {
+            tri_route_find(bus, r);  // we have gathered: it is elsewhere
+        }
+    }
 }
 
 void tri_route_learn(tri_bus *bus, tri_virtual *v, uint32_t node,

@@ -90,7 +90,9 @@ bool tri_route_place(tri_bus *bus, tri_peer *peer, tri_reader *r)
     uint64_t token = tri_read_u64(r);
     bool only_look = tri_read_u8(r) != 0;
     tri_read_text(r, text, TRI_ID_MAX);
-    tr_err err = r->failed ? TR_EINVAL
+    bool later = TRI_BUGGIFY(bus->sys->world, 0.05);
+    tr_err err = later       ? TR_EWOULDBLOCK
+                 : r->failed ? TR_EINVAL
                            : tri_bus_decide(bus, text, strlen(text), only_look,
                                             &decision);
     tri_writer w = tri_bus_item(bus, TRI_ITEM_PLACED);
@@ -146,6 +148,9 @@ void tri_bus_gone(tri_cluster *cluster, tri_worker *worker, tri_virtual *v)
         (void)tri_directory_unregister(&cluster->directory, v->text, v->size,
                                        place);
         return;
+    }
+    if (TRI_BUGGIFY(bus->sys->world, 0.05)) {
+        return;  // as below
     }
     tri_bus_note note = {.what = TRI_NOTE_GONE,
                          .record = (uint64_t)(uintptr_t)v,

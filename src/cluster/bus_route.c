@@ -232,7 +232,7 @@ void tri_route_go(tri_bus *bus, tri_route *r)
 
 /* ---- what happens to them ---- */
 
-static bool is_here(tri_bus *bus, tri_route *r)
+bool tri_route_is_here(tri_bus *bus, tri_route *r)
 {
     tri_shard *shard = &bus->cluster->shards[r->v->shard];
     tri_lock_take(&shard->lock);
@@ -279,7 +279,7 @@ void tri_route_arrived(tri_bus *bus, tri_route *r, tri_parcel *p)
         granted = false;
     }
     if (!granted && r->state == TRI_ROUTE_REMOTE &&
-        p->head->sender_node == bus->here && !is_here(bus, r)) {
+        p->head->sender_node == bus->here && !tri_route_is_here(bus, r)) {
         // Two caches lead to each other: once all is home, ask the owner.
         tri_flush_begin(bus, r, bus->here, TRI_NUMBER_NONE);
     }
@@ -310,10 +310,25 @@ void tri_route_find(tri_bus *bus, tri_route *r)
     }
 }
 
+/* The cache is as good as wrong: the owner is asked again. */
+static void forget_place(tri_bus *bus, tri_route *r)
+{
+    if (r->away) {
+        tri_flush_begin(bus, r, bus->here, TRI_NUMBER_NONE);
+    } else {
+        r->state = TRI_ROUTE_NONE;
+    }
+}
+
 void tri_route_looked(tri_bus *bus, tri_virtual *v)
 {
     tri_route *r = tri_route_get(bus, v);
     if (r != NULL) {
+        if (r->state == TRI_ROUTE_REMOTE &&
+            r->number != TRI_NUMBER_NONE && r->watches == NULL &&
+            TRI_BUGGIFY(bus->sys->world, 0.05)) {
+            forget_place(bus, r);
+        }
         tri_route_refill(bus, r);
         tri_route_go(bus, r);
         return;

@@ -22,6 +22,8 @@
 
 /* NULL: no memory. Any thread, with the shard's lock. */
 tri_route *tri_route_new(tri_bus *bus, tri_virtual *v);
+/* Is an activation in the catalog? */
+bool tri_route_is_here(tri_bus *bus, tri_route *r);
 /* Whether something of ours may be under way to another node. */
 void tri_route_set_away(tri_bus *bus, tri_route *r, bool away);
 void tri_route_set_remote(tri_bus *bus, tri_route *r, uint32_t node,
