@@ -79,7 +79,7 @@ static void put(peer *f, tri_writer *w)
     *w = (tri_writer){0};
 }
 
-static void hello(tri_session *s)
+static bool hello(tri_session *s)
 {
     tri_writer w = {0};
     tri_write_u8(&w, TRI_ITEM_HELLO);
@@ -89,9 +89,10 @@ static void hello(tri_session *s)
     tri_write_text(&w, "far");
     tri_write_u8(&w, 0);
     put(of(s), &w);
+    return true;
 }
 
-static void take(tri_session *s, tr_bytes bytes)
+static bool take(tri_session *s, tr_bytes bytes)
 {
     peer *f = of(s);
     tri_reader r = {.at = bytes.at,
@@ -107,6 +108,7 @@ static void take(tri_session *s, tr_bytes bytes)
         TRI_CHECK(tri_envelope_read(&r, &e));
         f->correlation = e.correlation;
     }
+    return true;
 }
 
 static void done(tri_session *s, void *tag, bool received, bool sent)
