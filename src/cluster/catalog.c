@@ -96,48 +96,6 @@ static void list_remove(tri_shard *shard, tri_active *a)
     }
 }
 
-/* ---- the line ---- */
-
-/* One that loads its state; beyond the line's max where it must be. */
-static void line_count(tri_line *line)
-{
-    tri_lock_take(&line->lock);
-    line->loading++;
-    tri_lock_drop(&line->lock);
-}
-
-/* With the shard's lock. True: it stands in line. */
-static bool line_join(tri_line *line, tri_virtual *v)
-{
-    tri_lock_take(&line->lock);
-    bool full = line->loading >= line->max;
-    if (full) {
-        v->line_next = NULL;
-        v->waits = 1;
-        if (line->first == NULL) {
-            line->first = v;
-        } else {
-            line->last->line_next = v;
-        }
-        line->last = v;
-    }
-    tri_lock_drop(&line->lock);
-    return full;
-}
-
-/* Whose turn it is; NULL: nobody's. It still waits. */
-static tri_virtual *line_next(tri_line *line)
-{
-    tri_virtual *v = NULL;
-    tri_lock_take(&line->lock);
-    if (line->loading < line->max && line->first != NULL) {
-        v = line->first;
-        line->first = v->line_next;
-    }
-    tri_lock_drop(&line->lock);
-    return v;
-}
-
 /* ---- one more, one less ---- */
 
 /* What an activation needs beside the record; false: no memory. */
@@ -161,7 +119,7 @@ static bool active_new(tri_cluster *cluster, tri_worker *worker,
     a->loads = v->kind->props->storage != NULL &&
                tri_bus_of(cluster) == NULL;
     if (a->loads) {
-        line_count(&cluster->line);
+        tri_line_count(&cluster->line);
     }
     return true;
 }
@@ -274,9 +232,7 @@ static tr_err try_activate(tri_cluster *cluster, tri_worker *worker,
     tr_err err = prepare(cluster, worker, v);
     if (err != TR_OK) {
         if (v->active->loads) {
-            tri_lock_take(&cluster->line.lock);
-            cluster->line.loading--;
-            tri_lock_drop(&cluster->line.lock);
+            (void)tri_line_leave(&cluster->line);
         }
         active_free(worker, v);
         return err;
@@ -381,7 +337,7 @@ static bool must_wait(tri_cluster *cluster, tri_virtual *v)
     return tri_bus_of(cluster) == NULL &&
            !atomic_load_explicit(&cluster->closing, memory_order_relaxed) &&
            tri_kind_of(cluster, v) != NULL &&
-           v->kind->props->storage != NULL && line_join(&cluster->line, v);
+           v->kind->props->storage != NULL && tri_line_join(&cluster->line, v);
 }
 
 static tr_err send_to(tri_cluster *cluster, tri_worker *worker,
@@ -598,7 +554,7 @@ static void call_next(tri_cluster *cluster, tri_worker *worker)
     tri_virtual *v;
     tr_err err = TR_ENOENT;
     // One has gone, one comes: unless that one cannot begin.
-    while (err != TR_OK && (v = line_next(&cluster->line)) != NULL) {
+    while (err != TR_OK && (v = tri_line_next(&cluster->line)) != NULL) {
         tri_shard *shard = &cluster->shards[v->shard];
         tri_lock_take(&shard->lock);
         v->waits = 0;
@@ -628,12 +584,7 @@ static void loaded(tri_worker *worker, tri_cell *cell)
         return;
     }
     a->loads = false;
-    tri_lock_take(&cluster->line.lock);
-    TRI_CHECK(cluster->line.loading > 0);
-    cluster->line.loading--;
-    bool waiting = cluster->line.first != NULL;
-    tri_lock_drop(&cluster->line.lock);
-    if (waiting) {
+    if (tri_line_leave(&cluster->line)) {
         call_next(cluster, worker);
     }
 }

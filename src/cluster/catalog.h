@@ -200,6 +200,17 @@ void *tri_names_alloc(tri_cluster *cluster, size_t size);
 void tri_names_init(tri_cluster *cluster);
 void tri_names_free(tri_cluster *cluster);
 
+/* ---- line.c ---- */
+
+/* One more that loads its state. */
+void tri_line_count(tri_line *line);
+/* With the shard's lock. True: it stands in line, and waits. */
+bool tri_line_join(tri_line *line, tri_virtual *v);
+/* One that has counted loads no more. True: others stand in line. */
+bool tri_line_leave(tri_line *line);
+/* Whose turn it is, taken out; it still waits. NULL: nobody's. */
+tri_virtual *tri_line_next(tri_line *line);
+
 /* ---- catalog.c ---- */
 
 /*
