@@ -51,6 +51,28 @@ void tri_inbox_push(tri_inbox *inbox, tri_list *ops)
     drop_and_wake(inbox);
 }
 
+static bool is_read(const tri_store_op *op)
+{
+    return op->call == TR_STORE_LOAD || op->call == TR_STORE_READ ||
+           op->call == TR_STORE_REMINDERS;
+}
+
+void tri_inbox_push_both(tri_inbox *reads, tri_inbox *writes, tri_list *ops)
+{
+    tri_list apart;
+
+    tri_list_init(&apart);
+    TRI_LIST_EACH_SAFE(link, ops)
+    {
+        if (is_read(tri_container_of(link, tri_store_op, link))) {
+            tri_list_remove(link);
+            tri_list_push_back(&apart, link);
+        }
+    }
+    tri_inbox_push(reads, &apart);
+    tri_inbox_push(writes, ops);
+}
+
 void tri_inbox_nudge(tri_inbox *inbox)
 {
     tri_lock_take(&inbox->lock);

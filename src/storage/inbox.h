@@ -24,6 +24,8 @@ typedef struct tri_inbox {
 void tri_inbox_init(tri_inbox *inbox, tri_world *world);
 /* Takes the ops out of the list. */
 void tri_inbox_push(tri_inbox *inbox, tri_list *ops);
+/* The same for two: reads go to the one, all others to the other. */
+void tri_inbox_push_both(tri_inbox *reads, tri_inbox *writes, tri_list *ops);
 /* Lets the taker return once, with or without ops. */
 void tri_inbox_nudge(tri_inbox *inbox);
 /* From now on the taker never waits. */

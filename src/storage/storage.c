@@ -382,14 +382,13 @@ uint32_t tri_store_limit(const tri_store_op *op)
 
 /* ---- making a store ---- */
 
-void tri_storage_tell(const tr_storage_options *options, tri_world *world,
-                      const char *format, ...)
+static void tell(const tr_storage_options *options, tri_world *world,
+                 const char *what, const char *why)
 {
     char text[TEXT_MAX];
-    va_list args;
-    va_start(args, format);
-    (void)vsnprintf(text, sizeof(text), format, args);
-    va_end(args);
+
+    (void)snprintf(text, sizeof(text), "%s%s%s", what != NULL ? what : "",
+                   what != NULL ? ": " : "", why);
     if (options->text_size > 0) {
         (void)snprintf(options->text, options->text_size, "%s", text);
     } else {
@@ -404,9 +403,8 @@ tri_world *tri_storage_options(tr_storage_options *own,
     if (!tri_options_copy(own, sizeof(*own),
                           TRI_SIZE_THROUGH(tr_storage_options, text_size),
                           given)) {
-        tri_storage_tell(own, tri_world_posix(),
-                         "tr_storage_options: .size is not "
-                         "sizeof(tr_storage_options), or of a newer version");
+        tell(own, tri_world_posix(), "tr_storage_options",
+             ".size is not sizeof(tr_storage_options), or of a newer version");
         return NULL;
     }
     if (own->system != NULL && own->world == NULL) {
@@ -420,7 +418,7 @@ static void close_with_system(void *arg)
     tr_storage_close(arg);
 }
 
-tr_err tri_storage_give(tr_storage **out, tr_system *sys)
+static tr_err give(tr_storage **out, tr_system *sys)
 {
     tr_err err = tr_system_on_closed(sys, close_with_system, *out);
 
@@ -429,6 +427,21 @@ tr_err tri_storage_give(tr_storage **out, tr_system *sys)
         *out = NULL;
     }
     return err;
+}
+
+tr_err tri_storage_opened(tr_storage **out, const tr_storage_options *options,
+                          tri_world *world, tr_err err, const char *what,
+                          const char *why)
+{
+    if (err == TR_OK && options->system != NULL) {
+        err = give(out, options->system);
+    }
+    if (err != TR_OK) {
+        tell(options, world, what, why[0] != '\0' ? why : tr_strerror(err));
+    } else if (options->text_size > 0) {
+        options->text[0] = '\0';
+    }
+    return err == TR_EIO ? TR_ESTORAGE : err;
 }
 
 void tri_storage_init(tr_storage *storage, const tri_storage_ops *ops)

@@ -189,13 +189,16 @@ void tri_storage_init(tr_storage *storage, const tri_storage_ops *ops);
 tri_world *tri_storage_options(tr_storage_options *own,
                                const tr_storage_options *given);
 /*
- * Hands the store over to the system, which closes it at its end. On an error
- * it is closed and *out NULL. Errors: TR_ENOMEM, TR_ECLOSED.
+ * Ends the opening of a store, which went as `err` and `why` say: hands *out
+ * over to the system of the options, which closes it at its end, or says why
+ * it cannot be opened, where the options say or else to the log. `what` is put
+ * in front, unless NULL. On an error *out is NULL; returns what the caller of
+ * the opening gets to see.
  */
-tr_err tri_storage_give(tr_storage **out, tr_system *sys);
-/* Why a store cannot be opened: where the options say, else to the log. */
-void tri_storage_tell(const tr_storage_options *options, tri_world *world,
-                      const char *format, ...) TR_PRINTF(3, 4);
+TR_NODISCARD tr_err tri_storage_opened(tr_storage **out,
+                                       const tr_storage_options *options,
+                                       tri_world *world, tr_err err,
+                                       const char *what, const char *why);
 
 /* Whether the question is well formed; if not, the answer says why. */
 bool tri_store_op_is_valid(tri_store_op *op);

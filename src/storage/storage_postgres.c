@@ -33,27 +33,11 @@ static postgres_store *store_of(tr_storage *storage)
     return tri_container_of(storage, postgres_store, base);
 }
 
-static bool is_read(const tri_store_op *op)
-{
-    return op->call == TR_STORE_LOAD || op->call == TR_STORE_READ ||
-           op->call == TR_STORE_REMINDERS;
-}
-
 static void postgres_submit(tr_storage *storage, tri_list *ops)
 {
     postgres_store *store = store_of(storage);
-    tri_list reads;
 
-    tri_list_init(&reads);
-    TRI_LIST_EACH_SAFE(link, ops)
-    {
-        if (is_read(tri_container_of(link, tri_store_op, link))) {
-            tri_list_remove(link);
-            tri_list_push_back(&reads, link);
-        }
-    }
-    tri_inbox_push(&store->reader.inbox, &reads);
-    tri_inbox_push(&store->writer.inbox, ops);
+    tri_inbox_push_both(&store->reader.inbox, &store->writer.inbox, ops);
 }
 
 static void end_lane(tri_pg_lane *lane)
@@ -190,14 +174,5 @@ tr_err tr_storage_postgres_with(tr_storage **out, const char *conninfo,
         return TR_EINVAL;
     }
     tr_err err = tri_storage_postgres_open(out, world, conninfo, NULL, &why);
-    if (err == TR_OK && own.system != NULL) {
-        err = tri_storage_give(out, own.system);
-    }
-    if (err != TR_OK) {
-        tri_storage_tell(&own, world, "%s",
-                         why.text[0] != '\0' ? why.text : tr_strerror(err));
-    } else if (own.text_size > 0) {
-        own.text[0] = '\0';
-    }
-    return err == TR_EIO ? TR_ESTORAGE : err;
+    return tri_storage_opened(out, &own, world, err, NULL, why.text);
 }

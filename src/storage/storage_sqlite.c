@@ -34,27 +34,11 @@ static tri_sqlite_store *store_of(tr_storage *storage)
     return tri_container_of(storage, tri_sqlite_store, base);
 }
 
-static bool is_read(const tri_store_op *op)
-{
-    return op->call == TR_STORE_LOAD || op->call == TR_STORE_READ ||
-           op->call == TR_STORE_REMINDERS;
-}
-
 static void sqlite_submit(tr_storage *storage, tri_list *ops)
 {
     tri_sqlite_store *store = store_of(storage);
-    tri_list reads;
 
-    tri_list_init(&reads);
-    TRI_LIST_EACH_SAFE(link, ops)
-    {
-        if (is_read(tri_container_of(link, tri_store_op, link))) {
-            tri_list_remove(link);
-            tri_list_push_back(&reads, link);
-        }
-    }
-    tri_inbox_push(&store->reader.inbox, &reads);
-    tri_inbox_push(&store->writer.inbox, ops);
+    tri_inbox_push_both(&store->reader.inbox, &store->writer.inbox, ops);
 }
 
 /* Ends a store at any stage of its making; a missing thread is NULL. */
@@ -246,14 +230,5 @@ tr_err tr_storage_sqlite_with(tr_storage **out, const char *file,
         return TR_EINVAL;
     }
     tr_err err = tri_storage_sqlite_open(out, world, file, NULL, &why);
-    if (err == TR_OK && own.system != NULL) {
-        err = tri_storage_give(out, own.system);
-    }
-    if (err != TR_OK) {
-        tri_storage_tell(&own, world, "%s: %s", file,
-                         why.text[0] != '\0' ? why.text : tr_strerror(err));
-    } else if (own.text_size > 0) {
-        own.text[0] = '\0';
-    }
-    return err == TR_EIO ? TR_ESTORAGE : err;
+    return tri_storage_opened(out, &own, world, err, file, why.text);
 }
