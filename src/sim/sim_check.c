@@ -181,15 +181,29 @@ static bool is_idle(const tr_system *sys)
                                 memory_order_relaxed) == 0;
 }
 
+/* Not while it opens or closes: it is half of a system then. */
+static bool is_whole(const tri_sim_attached *it)
+{
+    return !it->node->paused && it->node->sys == it->driven->system;
+}
+
+void tri_sim_listen(tr_sim *sim)
+{
+    for (uint32_t i = 0; i < sim->system_count; i++) {
+        tri_sim_attached *it = &sim->systems[i];
+        if (is_whole(it) && (it->touched || sim->touched)) {
+            (void)tri_sim_mail_of(sim, it);
+        }
+    }
+}
+
 void tri_sim_check(tr_sim *sim, bool all)
 {
     for (uint32_t i = 0; i < sim->system_count && !sim->failed; i++) {
         tri_sim_attached *it = &sim->systems[i];
         tr_system *sys = it->driven->system;
         look at = {.sim = sim, .it = it};
-        // Not while it opens or closes: it is half of a system then.
-        if (it->node->paused || it->node->sys != sys ||
-            !(all || it->touched || sim->touched)) {
+        if (!is_whole(it) || !(all || it->touched || sim->touched)) {
             continue;
         }
         it->touched = false;

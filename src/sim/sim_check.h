@@ -28,5 +28,10 @@
  *     catalog      more virtual actors are active than there are names
  */
 void tri_sim_check(tr_sim *sim, bool all);
+/*
+ * Stands behind what each open system is told from now on. After every step,
+ * however seldom there is a look: answers are made unknown there.
+ */
+void tri_sim_listen(tr_sim *sim);
 
 #endif

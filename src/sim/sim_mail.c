@@ -166,11 +166,12 @@ static void trace_mail(tri_sim_mail *mail, tr_ref to, const tr_msg *msg,
     snprintf(detail, sizeof(detail), "%s%s%s%s", why,
              why[0] != '\0' && from[0] != '\0' ? ", " : "",
              from[0] != '\0' ? "from " : "", from);
-    tri_sim_trace(mail->sim, &(tri_sim_line){.node = mail->node,
-                                             .actor = path,
-                                             .event = event,
-                                             .type = msg->node.type->name,
-                                             .detail = detail});
+    const tr_type *type = msg->node.type;  // an error has none
+    tri_sim_trace(mail->sim,
+                  &(tri_sim_line){.node = mail->node, .actor = path,
+                                  .event = event,
+                                  .type = type != NULL ? type->name : "error",
+                                  .detail = detail});
 }
 
 /* Every handler of the system is entered here. */

@@ -362,6 +362,7 @@ static void after_step(tr_sim *sim, void *user)
     if (sim->failed) {
         return;
     }
+    tri_sim_listen(sim);
     if (sim->steps - it->checked >= it->options.check_every) {
         it->checked = sim->steps;
         tri_sim_check(sim, false);

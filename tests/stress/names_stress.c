@@ -224,7 +224,8 @@ int main(void)
     tr_metrics_snapshot m = {.size = sizeof(m)};
     uint32_t incomplete = 0;
 
-    b.rounds = 4 * (scale != NULL ? (uint32_t)atoi(scale) : 1);
+    b.rounds = (uint32_t)(8 * (scale != NULL ? atof(scale) : 1));
+    b.rounds = b.rounds > 0 ? b.rounds : 1;
     atomic_store(&b.left, SENDERS);
     TR_MUST(tr_system_open(&b.sys, .workers = 2, .log_level = TR_LOG_ERROR));
     TR_MUST(tr_host(b.sys, target, .idle = TR_MS(1)));
