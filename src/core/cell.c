@@ -98,7 +98,10 @@ tri_ext *tri_ext_need(tri_worker *worker, tri_cell *cell)
     // A walker of the wait-for graph may still look at the former owner's
     // edge: the four atomics are stored, the rest is cleared around them.
     uint64_t seq = atomic_load_explicit(&made->edge_seq, memory_order_relaxed);
+    // Whoever writes a path may look for a child of the former family still.
+    tri_lock_take(&made->lock);
     memset(made, 0, offsetof(tri_ext, edge_cell));
+    tri_lock_drop(&made->lock);
     atomic_store_explicit(&made->edge_seq, (seq | 1) + 1,
                           memory_order_relaxed);
     atomic_store_explicit(&made->handles, 0, memory_order_relaxed);

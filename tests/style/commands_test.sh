@@ -32,12 +32,12 @@ sed -n 's/^cmake --preset \(.*\)  <-  .*/\1/p' \
     }
 done
 
-# What is not set is not handed on to the tests as an empty text.
+# What is not set is a tenth, never an empty text.
 printf 'include Makefile\nprobe:\n\t@env | grep ^TR_TEST_SCALE || echo unset\n' \
     >"$work/probe.mk"
 scale=$(env -u TR_TEST_SCALE make -s -C "$TR_SOURCE_DIR" -f "$work/probe.mk" \
     probe)
-[ "$scale" = unset ] || { echo "make hands on: $scale"; exit 1; }
+[ "$scale" = TR_TEST_SCALE=0.1 ] || { echo "make hands on: $scale"; exit 1; }
 scale=$(make -s -C "$TR_SOURCE_DIR" -f "$work/probe.mk" probe TR_TEST_SCALE=3)
 [ "$scale" = TR_TEST_SCALE=3 ] || { echo "make hands on: $scale"; exit 1; }
 
