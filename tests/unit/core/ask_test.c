@@ -407,6 +407,47 @@ static tr_err open_note(tr_ctx *ctx, puppet *self, const Note *m)
     return TR_OK;
 }
 
+/* As if a million of them had been put aside before. */
+static tr_err act_stash_at_limit(tr_ctx *ctx, puppet *self, const Act *m,
+                                 void *arg)
+{
+    enum { MOST = 1 << 20 };
+    uint32_t *stashed = arg;
+    tri_ext *ext = tri_ext_need(ctx->worker, ctx->cell);
+    TR_ASSERT(ctx, ext != NULL);
+    if (self->value++ > 0) {
+        return tr_reply(ctx, m, .value = ++*stashed);
+    }
+    ext->stashed = MOST - (*stashed == 0);
+    tr_err err = tr_stash(ctx, m);
+    TR_ASSERT(ctx, ext->stashed == MOST);
+    ext->stashed = err == TR_OK;  // as it is
+    if (err != TR_OK) {
+        return tr_refuse(ctx, m, err, "full");  // it is still this turn's
+    }
+    tr_unstash_all(ctx);
+    return TR_OK;
+}
+
+static void test_pa3_a_stash_has_its_limit(void **state)
+{
+    stage it;
+    Acted done;
+    uint32_t stashed = 0;
+    (void)state;
+    stage_open(&it);
+    // The last that has room comes back, and the one after it is refused.
+    expect_ok(tr_ask(it.sys, it.one, &done, TR_SECONDS(5), Act,
+                     .fn = (uint64_t)(uintptr_t)act_stash_at_limit,
+                     .arg = (uint64_t)(uintptr_t)&stashed));
+    assert_int_equal(done.value, 1);
+    expect_err(stage_ask(&it, it.two, act_stash_at_limit, &stashed),
+               TR_ELIMIT);
+    assert_int_equal(stashed, 1);
+    expect_ok(stage_ask(&it, it.two, act_nothing, NULL));
+    stage_close(&it);
+}
+
 static void test_pa3_stash_and_become(void **state)
 {
     stage it;
@@ -518,6 +559,7 @@ int main(void)
         cmocka_unit_test(test_a_message_is_in_one_place),
         cmocka_unit_test(test_t04_a_forwarded_request_keeps_its_time),
         cmocka_unit_test(test_pa3_stash_and_become),
+        cmocka_unit_test(test_pa3_a_stash_has_its_limit),
         cmocka_unit_test(test_futures_end_in_their_own_order),
         cmocka_unit_test(
             test_an_error_names_target_type_state_depth_and_site),

@@ -239,6 +239,39 @@ static void test_DW26_a_thread_that_asked_watches_no_longer(void **state)
     everywhere(for_a_thread);
 }
 
+/* Without memory it is in the log, and the watch is as it was before. */
+static void without_memory(stage *s)
+{
+    tr_ref w = PLAY(s, "w", ());
+    tr_ref a = PLAY(s, "a", ());
+    tr_ref b = PLAY(s, "b", ());
+    tr_watch_for(s->sys, w, a);
+    (void)gotten(s, w);
+    tri_mem_fail_after(&s->sys->mem, 0);
+    tr_unwatch_for(s->sys, w, a);
+    tri_mem_fail_after(&s->sys->mem, 0);
+    tr_watch_for(s->sys, w, b);
+    tri_mem_fail_after(&s->sys->mem, -1);
+    assert_true(stage_logged(s, "out of memory for a tr_unwatch_for on behalf"
+                                " of another"));
+    assert_true(stage_logged(s, "out of memory for a watch on behalf of"
+                                " another"));
+    tr_stop(s->sys, b);
+    (void)joined(s, b);
+    tr_stop(s->sys, a);
+    assert_int_equal(heard(s, "w terminated"), TR_STOPPED);
+    quiet(s);
+}
+
+static void test_DW26_rule_27_unwatching_without_memory(void **state)
+{
+    (void)state;
+    if (!TRI_FAULTS) {  // a release build has no hook for this
+        skip();
+    }
+    virtually(without_memory);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -248,6 +281,7 @@ int main(void)
         cmocka_unit_test(test_DW26_DW21_actors_arrange_watches_of_probes),
         cmocka_unit_test(test_DW26_a_queued_notice_is_taken_back),
         cmocka_unit_test(test_DW26_a_thread_that_asked_watches_no_longer),
+        cmocka_unit_test(test_DW26_rule_27_unwatching_without_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
