@@ -31,6 +31,7 @@ enum {
     LARGE_FROM = 32 << 20,  // bytes mapped, from which on chunks are large
     CHUNK_LARGE = 2 << 20,
     CHUNK_HEADER = 64,  // keeps blocks on their cache lines
+    MAGAZINE_COUNT = 48,  // where in tri_block.next_mag the count begins
 };
 
 void tri_mem_init(tri_mem *mem, size_t budget)
@@ -86,8 +87,9 @@ static void store_put(tri_store *store, tri_magazine *magazine)
     if (magazine->head == NULL) {
         return;
     }
+    uint64_t count = (uint64_t)magazine->count << MAGAZINE_COUNT;
     tri_lock_take(&store->lock);
-    magazine->head->next_mag = store->magazines;
+    magazine->head->next_mag = count | (uintptr_t)store->magazines;
     store->magazines = magazine->head;
     tri_lock_drop(&store->lock);
     *magazine = (tri_magazine){0};
@@ -98,18 +100,14 @@ static bool store_get(tri_store *store, tri_magazine *magazine)
     tri_lock_take(&store->lock);
     tri_block *first = store->magazines;
     if (first != NULL) {
-        store->magazines = first->next_mag;
+        uint64_t next = first->next_mag;
+        store->magazines =
+            (tri_block *)(uintptr_t)(next & ((1ull << MAGAZINE_COUNT) - 1));
+        *magazine = (tri_magazine){.head = first,
+                                   .count = (uint32_t)(next >> MAGAZINE_COUNT)};
     }
     tri_lock_drop(&store->lock);
-    if (first == NULL) {
-        return false;
-    }
-    magazine->head = first;
-    magazine->count = 0;  // short ones exist after a cache ended: count
-    for (tri_block *b = first; b != NULL; b = b->next) {
-        magazine->count++;
-    }
-    return true;
+    return first != NULL;
 }
 
 void tri_cache_fini(tri_cache *cache)

@@ -45,7 +45,8 @@ enum {
 
 typedef struct tri_block {
     struct tri_block *next;      // in a magazine
-    struct tri_block *next_mag;  // first block of the next magazine
+    uint64_t next_mag;  // first block of the next magazine; above 48 bits the
+                        // number of blocks in this one
 } tri_block;
 
 typedef struct tri_store {  // full magazines of one class
