@@ -303,6 +303,133 @@ static void test_X49_SV18_what_cannot_be_restarted_escalates(void **state)
     virtually(restart_takes_too_long);
 }
 
+/* Rule 5: a parent that is on its way out does not fail for it any more. */
+static void lost_by_one_that_stops(stage *s)
+{
+    tr_ref p = PLAY(s, "p", (.says = PRE_STOP | POST_STOP, .sleepy = true),
+                    .stop_timeout = TR_MINUTES(10));
+    tr_ref c = CHILD(s, p, "c", (.says = PRE_RESTART, .sleepy = true),
+                     .stop_timeout = TR_SECONDS(7));
+    mourn(s, c);
+    tr_tell(s->sys, c, Fail);
+    tr_sim_advance(s->sim, TR_SECONDS(1));
+    assert_int_equal(tr_state_of(s->sys, c), TR_STATE_RESTARTING);
+    tr_stop(s->sys, p);
+    assert_int_equal(ended(s, c), TR_FORCED);
+    assert_int_equal(tr_state_of(s->sys, p), TR_STATE_STOPPING);
+    mourn(s, p);
+    heard(s, "p pre_stop");
+    assert_int_equal(heard(s, "p post_stop"), TR_STOPPED);
+    assert_int_equal(ended(s, p), TR_STOPPED);
+    assert_false(stage_logged(s, "a child could not be restarted"));
+}
+
+static void test_rule_5_X49_a_stopping_parent_does_not_fail(void **state)
+{
+    (void)state;
+    virtually(lost_by_one_that_stops);
+}
+
+typedef struct Nest {
+    tr_ref probe, *child;
+} Nest;
+
+/* Its start takes a minute, in which its child fails. */
+static tr_err nest_start(tr_ctx *ctx, Nest *self)
+{
+    *self->child = tr_spawn(
+        ctx, player, .name = "c", .stop_timeout = TR_SECONDS(7),
+        TR_INIT(player, .probe = self->probe, .says = PRE_RESTART,
+                .sleepy = true));
+    tr_tell(ctx, *self->child, Fail);
+    return tr_sleep(ctx, TR_MINUTES(1));
+}
+
+TR_ACTOR(nest, Nest, TR_HOOK(pre_start, nest_start));
+
+/* Whoever waits for its start hears of it at once, not after the minute. */
+static void lost_by_one_that_starts(stage *s)
+{
+    tr_ref c = TR_NOBODY;
+    tr_ref p = tr_spawn(s->sys, nest, .name = "p", .joinable = true,
+                        .supervision = TR_SUPERVISE(.on_failure = TR_STOP),
+                        TR_INIT(nest, .probe = s->to, .child = &c));
+    tr_nanos start = tr_sim_now(s->sim);
+    assert_int_equal(tr_started(s->sys, p, TR_MINUTES(60)), TR_EFAILED);
+    tr_nanos took = tr_sim_now(s->sim) - start;
+    assert_true(took >= TR_SECONDS(7) && took < TR_MINUTES(1));
+    tr_result result;
+    assert_int_equal(tr_join(s->sys, p, TR_MINUTES(60), &result, NULL), TR_OK);
+    assert_int_equal(result.reason, TR_FAILED);
+    assert_non_null(strstr(result.text, "a child could not be restarted"));
+    mourn(s, c);
+    assert_int_equal(ended(s, c), TR_NO_SUCH_ACTOR);
+    quiet(s);
+}
+
+static void test_rule_5_X49_a_starting_parent_fails(void **state)
+{
+    (void)state;
+    virtually(lost_by_one_that_starts);
+}
+
+/* K7: children have the time of the parent that restarts, and no more. */
+static void restart_with_slow_children(stage *s)
+{
+    tr_ref p = PLAY(s, "p", (.says = POST_START),
+                    .stop_timeout = TR_SECONDS(3),
+                    .supervision = TR_SUPERVISE(.backoff_min = 1));
+    heard(s, "p post_start");
+    tr_ref c = CHILD(s, p, "c", (.says = PRE_STOP, .sleepy = true),
+                     .stop_timeout = TR_MINUTES(10));
+    (void)gotten(s, c);
+    mourn(s, c);
+    tr_nanos start = tr_sim_now(s->sim);
+    tr_tell(s->sys, p, Fail);
+    assert_int_equal(ended(s, c), TR_FORCED);
+    heard(s, "p post_start");
+    tr_nanos took = tr_sim_now(s->sim) - start;
+    assert_true(took >= TR_SECONDS(3) && took < TR_SECONDS(5));
+    assert_int_equal(gotten(s, p).incarnation, 2);
+    assert_true(tr_lookup(s->sys, "/user/p/c").cell == 0);
+}
+
+static void test_K7_X45_slow_children_do_not_keep_a_restart(void **state)
+{
+    (void)state;
+    virtually(restart_with_slow_children);
+}
+
+/* X44: the group waits for a sibling that still starts, and goes on. */
+static void sibling_still_starts(stage *s)
+{
+    tr_ref p = PLAY(s, "p", ());
+    tr_ref a = CHILD(s, p, "a", (.says = PRE_START, .sleepy = true),
+                     .stop_timeout = TR_MINUTES(10));
+    tr_ref b = CHILD(s, p, "b", (.says = POST_START),
+                     .supervision = TR_SUPERVISE(.scope = TR_ALL_FOR_ONE,
+                                                 .backoff_min = 1));
+    heard(s, "b post_start");
+    tr_sim_advance(s->sim, TR_SECONDS(1));
+    assert_int_equal(tr_state_of(s->sys, a), TR_STATE_STARTING);
+    tr_tell(s->sys, b, Fail);
+    bool back = false;
+    for (int i = 0; i < 2; i++) {  // in either order
+        const Note *n = tr_expect(s->probe, patience(s), Note);
+        back |= strcmp(n->text, "b post_start") == 0;
+    }
+    assert_true(back);
+    assert_int_equal(gotten(s, b).incarnation, 2);
+    assert_int_equal(gotten(s, a).incarnation, 1);  // it is new anyway
+    assert_int_equal(gotten(s, p).incarnation, 1);
+}
+
+static void test_X44_a_sibling_that_still_starts(void **state)
+{
+    (void)state;
+    virtually(sibling_still_starts);
+}
+
 /* Closing: the handler comes back while the system waits for zombies. */
 static void *let_go_when_forced(void *arg)
 {
@@ -347,6 +474,10 @@ int main(void)
         cmocka_unit_test(
             test_X15_X44_X49_SV18_a_stuck_sibling_is_not_restarted),
         cmocka_unit_test(test_X49_SV18_what_cannot_be_restarted_escalates),
+        cmocka_unit_test(test_rule_5_X49_a_stopping_parent_does_not_fail),
+        cmocka_unit_test(test_rule_5_X49_a_starting_parent_fails),
+        cmocka_unit_test(test_K7_X45_slow_children_do_not_keep_a_restart),
+        cmocka_unit_test(test_X44_a_sibling_that_still_starts),
         cmocka_unit_test(test_X15_SH12_SH13_closing_ends_stuck_actors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
