@@ -102,7 +102,12 @@ void tri_join_arrived(tri_worker *worker, tri_cell *cell, tri_join *join)
         send_back(worker, join);
         return;
     }
-    join->state_size = tri_def_of(cell)->state_size;  // if there will be none
+    const tri_behaviour *first = tri_first_behaviour(cell);
+    if (first != NULL) {
+        join->state_size = first->def->state_size;  // if there will be none
+    } else {
+        join->reason = TR_STOPPED;  // of a probe, or a thread that asks
+    }
     tri_lock_take(&ext->lock);
     bool zombie = tri_cell_is_zombie(cell);
     if (!zombie) {

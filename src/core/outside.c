@@ -171,6 +171,7 @@ void tri_mailbox_close(tri_mailbox *box)
     if (tri_ext_of(cell) != NULL) {
         tri_unwatch_all(who.worker, cell);  // tr_watch_for
         tri_watchers_tell(who.worker, cell, TR_STOPPED);
+        tri_joins_tell(who.worker, cell);
     }
     tri_ext_free(who.worker, cell);
     tri_cell_free(&who.worker->cache, cell);
@@ -447,6 +448,24 @@ static tr_err send_request(tr_from from, tri_mailbox *box, tr_ref to,
     return tri_undelivered_as(to, err);
 }
 
+/*
+ * The answer, or NULL. Whoever is asked has our ref meanwhile, and may send,
+ * watch and join as with any other: none of that is an answer.
+ */
+static tri_node *await_reply(tri_mailbox *box, tr_nanos deadline)
+{
+    tr_ref self = tri_cell_ref(box->sys, box->cell);
+    for (;;) {
+        tri_node *node = tri_mailbox_wait(box, deadline);
+        if (node == NULL || node->kind == TRI_NODE_REPLY) {
+            return node;
+        }
+        tri_actor_from who = enter_system(box->sys, self);
+        tri_mailbox_drop(who.worker, self, node);
+        tri_leave(&who);
+    }
+}
+
 static __attribute__((noinline)) tr_err
 ask_outside(tr_from from, tr_ref to, void *out, tr_nanos timeout,
             const tr_type *type, const void *payload, const char *site)
@@ -472,7 +491,7 @@ ask_outside(tr_from from, tr_ref to, void *out, tr_nanos timeout,
     tr_err err = send_request(from, &box, to, deadline, type, payload, site);
     tri_node *node = NULL;
     if (err == TR_OK) {
-        node = tri_mailbox_wait(&box, deadline);
+        node = await_reply(&box, deadline);
         // Seq_cst: as in wait_word.
         err = node != NULL ? TR_OK
               : atomic_load_explicit(&sys->dead, memory_order_seq_cst)

@@ -358,7 +358,8 @@ static void test_DP4_dispatchers_out_of_range_are_refused(void **state)
 /* ---- routers by every kind of field ---- */
 
 TR_MESSAGE(Parcel, (const char *, text), (tr_bytes, bytes), (uint32_t, number),
-           (tr_ref, back));
+           (optional, int32_t, zone), (optional, int32_t, none),
+           (array, uint32_t, stamps), (tr_ref, back));
 
 static tr_err on_parcel(tr_ctx *ctx, puppet *self, const Parcel *m)
 {
@@ -379,7 +380,8 @@ static void expect_same_worker(stage *it, const char *field)
     int64_t first = 0;
     for (int i = 0; i < 4; i++) {
         tr_tell(it->sys, r, Parcel, .text = i < 2 ? "a" : NULL,
-                .bytes = {"xyz", 3}, .number = 77,
+                .bytes = {"xyz", 3}, .number = 77, .zone = {5, true},
+                .none = {i, false}, .stamps = {(uint32_t[]){(uint32_t)i}, 1},
                 .back = tr_probe_ref(it->probe));
         int64_t id = tr_expect(it->probe, TR_SECONDS(5), Note)->value;
         bool same = i > 0 && (i != 2 || strcmp(field, "text") != 0);
@@ -398,6 +400,9 @@ static void test_PA2_any_field_can_be_hashed(void **state)
     expect_same_worker(&it, "text");
     expect_same_worker(&it, "bytes");
     expect_same_worker(&it, "number");
+    expect_same_worker(&it, "zone");
+    expect_same_worker(&it, "none");    // absent is one key, too
+    expect_same_worker(&it, "stamps");  // no key: one worker for all
     stage_close(&it);
 }
 
@@ -487,6 +492,107 @@ static void test_a_probe_may_be_asked(void **state)
     tr_expect_nothing(it.probe, TR_SECONDS(1));
     stage_settle(&it);
     expect_err(err, TR_ENOREPLY);
+    stage_close(&it);
+}
+
+typedef struct vigil {
+    tr_ref ref;
+    tr_err joined;
+    tr_result result;
+} vigil;
+
+static tr_err act_wait_for_probe(tr_ctx *ctx, puppet *self, const Act *m,
+                                 void *arg)
+{
+    vigil *v = arg;
+    (void)self;
+    (void)m;
+    tr_watch(ctx, v->ref);
+    v->joined = tr_join(ctx, v->ref, TR_SECONDS(100), &v->result, NULL);
+    return TR_OK;
+}
+
+/* A probe is somebody whose end can be waited for; poison does not hurt. */
+static void test_DW21_K20_a_probe_may_be_watched_and_joined(void **state)
+{
+    (void)state;
+    for (int reads = 0; reads < 2; reads++) {  // what comes, or is left there
+        stage it;
+        tr_probe *probe;
+        vigil v = {.joined = TR_EUSER};
+        stage_open(&it);
+        expect_ok(tr_probe_new(&probe, it.sys));
+        v.ref = tr_probe_ref(probe);
+        stage_tell(&it, it.one, act_wait_for_probe, &v);
+        tr_poison(it.sys, v.ref);
+        stage_settle(&it);
+        if (reads) {
+            tr_expect_nothing(probe, TR_SECONDS(1));
+        }
+        expect_err(v.joined, TR_EUSER);  // it waits
+        tr_probe_free(probe);
+        stage_settle(&it);
+        expect_ok(v.joined);
+        assert_int_equal(v.result.reason, TR_STOPPED);
+        expect_notes(&it, 1000 + TR_STOPPED);
+        stage_close(&it);
+    }
+}
+
+static tr_err act_wait_for_asker(tr_ctx *ctx, puppet *self, const Act *m,
+                                 void *arg)
+{
+    vigil *v = arg;
+    v->ref = tr_sender(ctx);
+    return act_wait_for_probe(ctx, self, m, arg);
+}
+
+/* So is a thread that asks, until it has its answer or waits no longer. */
+static void test_DW21_T19_a_thread_that_asks_may_be_joined(void **state)
+{
+    stage it;
+    vigil v = {.joined = TR_EUSER};
+    (void)state;
+    stage_open(&it);
+    expect_err(stage_ask_for(&it, it.one, act_wait_for_asker, &v,
+                             TR_SECONDS(5)), TR_ETIMEDOUT);
+    stage_settle(&it);
+    expect_ok(v.joined);
+    assert_int_equal(v.result.reason, TR_STOPPED);
+    expect_notes(&it, 1000 + TR_STOPPED);
+    stage_close(&it);
+}
+
+/* All that can be sent to whoever asks, before the answer. */
+static tr_err act_noise(tr_ctx *ctx, puppet *self, const Act *m, void *arg)
+{
+    tr_ref asker = tr_sender(ctx), gone = *(tr_ref *)arg;
+    (void)self;
+    tr_tell(ctx, asker, Acted, .value = 1);
+    tr_poison(ctx, asker);
+    tr_watch_for(ctx, asker, gone);
+    tr_watch(ctx, asker);
+    tr_unwatch(ctx, asker);
+    TR_TRY(tr_sleep(ctx, TR_SECONDS(1)));
+    return tr_reply(ctx, m, .value = 2);
+}
+
+static void test_T6_T19_only_a_reply_answers_a_thread(void **state)
+{
+    stage it;
+    Acted done;
+    (void)state;
+    stage_open(&it);
+    tr_ref gone = it.three;
+    tr_kill(it.sys, gone);
+    stage_settle(&it);
+    expect_ok(tr_ask(it.sys, it.one, &done, TR_SECONDS(5), Act,
+                     .fn = (uint64_t)(uintptr_t)act_noise,
+                     .arg = (uint64_t)(uintptr_t)&gone));
+    assert_int_equal(done.value, 2);
+    assert_int_equal(stage_dead(&it, TR_DEAD_DRAINED), 1);  // what was told
+    stage_settle(&it);
+    assert_int_equal(atomic_load(&it.note_count), 0);
     stage_close(&it);
 }
 
@@ -712,6 +818,9 @@ int main(void)
         cmocka_unit_test(test_PA2_any_field_can_be_hashed),
         cmocka_unit_test(test_expectations_say_what_came_instead),
         cmocka_unit_test(test_a_probe_may_be_asked),
+        cmocka_unit_test(test_DW21_K20_a_probe_may_be_watched_and_joined),
+        cmocka_unit_test(test_DW21_T19_a_thread_that_asks_may_be_joined),
+        cmocka_unit_test(test_T6_T19_only_a_reply_answers_a_thread),
         cmocka_unit_test(test_PA_topics_at_their_edges),
         cmocka_unit_test(test_DW2_DW22_virtual_actors_are_unwatched),
         cmocka_unit_test(test_rule_27_the_nth_allocation_fails_elsewhere),
