@@ -597,6 +597,78 @@ static void test_rule_19_a_timeout_does_not_excuse_a_cycle(void **state)
     stage_close(&it);
 }
 
+/* ---- cycles of any length ---- */
+
+enum { LONG_CYCLE = 40, TOO_LONG_CYCLE = 70 };  // the runtime follows 64
+
+typedef struct cycle {
+    tr_ref refs[TOO_LONG_CYCLE];
+    uint32_t asked;
+    tr_err err;  // of the ask that came first to an end
+    char text[2048];
+} cycle;
+
+static tr_err act_ask_round(tr_ctx *ctx, puppet *self, const Act *m, void *arg)
+{
+    cycle *c = arg;
+    (void)m;
+    c->asked++;
+    tr_err err = act_ask(ctx, self->peer, act_ask_round, arg, TR_SECONDS(9));
+    if (c->err == TR_OK) {
+        c->err = err;
+        snprintf(c->text, sizeof(c->text), "%s", tr_error_text(ctx));
+    }
+    return TR_OK;
+}
+
+/* count actors with long names, each of which asks the next. */
+static void ask_round(stage *it, cycle *c, uint32_t count)
+{
+    char name[100];
+    *c = (cycle){.asked = 0};
+    for (uint32_t i = 0; i < count; i++) {
+        snprintf(name, sizeof(name), "%u-%080u", i, 0);
+        c->refs[i] = stage_spawn(it, .name = name);
+        expect_ok(tr_ref_err(c->refs[i]));
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        expect_ok(stage_ask(it, c->refs[i], act_meet,
+                            &c->refs[(i + 1) % count]));
+    }
+    stage_tell(it, c->refs[0], act_ask_round, c);
+    stage_pass(it, TR_SECONDS(60));
+    assert_int_equal(c->asked, count);
+    for (uint32_t i = 0; i < count; i++) {  // they are all free again
+        expect_ok(stage_ask(it, c->refs[i], act_nothing, NULL));
+    }
+}
+
+/* The text has room for a part of it only. */
+static void test_rule_19_a_long_cycle_is_refused(void **state)
+{
+    static cycle c;
+    stage it;
+    (void)state;
+    stage_open(&it);
+    ask_round(&it, &c, LONG_CYCLE);
+    expect_err(c.err, TR_EDEADLOCK);
+    assert_true(said(c.text, "Act would close a cycle: /user/39-000"));
+    assert_true(said(c.text, " -> /user/0-000"));
+    stage_close(&it);
+}
+
+/* A longer one is not found, and no worse than any other that waits. */
+static void test_rule_19_a_cycle_beyond_the_limit_times_out(void **state)
+{
+    static cycle c;
+    stage it;
+    (void)state;
+    stage_open(&it);
+    ask_round(&it, &c, TOO_LONG_CYCLE);
+    expect_err(c.err, TR_ETIMEDOUT);
+    stage_close(&it);
+}
+
 /* ---- rule 20 ---- */
 
 static tr_err act_join(tr_ctx *ctx, puppet *self, const Act *m, void *arg)
@@ -746,6 +818,8 @@ int main(void)
         cmocka_unit_test(
             test_rule_19_a_forward_to_one_who_waits_for_the_asker),
         cmocka_unit_test(test_rule_19_a_timeout_does_not_excuse_a_cycle),
+        cmocka_unit_test(test_rule_19_a_long_cycle_is_refused),
+        cmocka_unit_test(test_rule_19_a_cycle_beyond_the_limit_times_out),
         cmocka_unit_test(test_rule_20_join_on_oneself_or_an_ancestor),
         cmocka_unit_test(test_rule_21_asking_oneself),
         cmocka_unit_test(test_rule_21_nothing_runs_beside_a_hook),
