@@ -90,6 +90,7 @@ TR_ACTOR(box, Box, TR_ON(Put, on_put), TR_ON(Get, on_get_box),
 /* Has children of any kind. */
 typedef struct House {
     tr_ref probe;
+    late_store *store;  // answers when the house ends, if not NULL
 } House;
 
 TR_REQUEST(Raise, Born, (uint64_t, kind), (uint64_t, options));
@@ -108,6 +109,9 @@ static tr_err house_end(tr_ctx *ctx, House *self, tr_reason reason)
     tr_tell(ctx, self->probe, Note, .text = tr_textf(ctx, "%s over",
                                                      tr_name(ctx)),
             .number = reason);
+    if (self->store != NULL) {
+        late_answer(self->store);
+    }
     return TR_OK;
 }
 
@@ -154,6 +158,7 @@ static void with_late_store(void (*scenario)(stage *s))
         stage_open(&s, seed, NULL);
         scenario(&s);
         stage_close(&s);
+        assert_int_equal(the_store.count, 0);
         tr_storage_close(the_store.inner);
     }
 }
@@ -219,6 +224,23 @@ static void test_rule_28_the_name_is_kept_until_the_store_answers(
 {
     (void)state;
     with_late_store(name_is_kept);
+}
+
+/* Closing does not cut it off: what the store has taken is stored. */
+static void closing_waits(stage *s)
+{
+    tr_ref p = tr_spawn(s->sys, house, .name = "p",
+                        .stop_timeout = TR_SECONDS(1),
+                        TR_INIT(house, .probe = s->to, .store = &the_store));
+    tr_ref c = ADD(s, p, box, .name = "c", .storage = &the_store.base,
+                   .stop_timeout = TR_MINUTES(10));
+    put_late(s, &the_store, c, 11);
+}
+
+static void test_rule_28_closing_waits_for_the_store(void **state)
+{
+    (void)state;
+    with_late_store(closing_waits);  // it closes cleanly
 }
 
 /* ---- restarts ---- */
@@ -288,6 +310,7 @@ int main(void)
             test_rule_28_X15_K7_a_family_ends_before_its_store_answers),
         cmocka_unit_test(
             test_rule_28_the_name_is_kept_until_the_store_answers),
+        cmocka_unit_test(test_rule_28_closing_waits_for_the_store),
         cmocka_unit_test(test_rule_28_SV14_a_restart_waits_for_the_store),
         cmocka_unit_test(test_rule_5_rule_28_a_restart_gives_up_on_the_store),
     };

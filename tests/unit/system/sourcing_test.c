@@ -827,6 +827,80 @@ static void test_events_are_read_in_pages(void **state)
                      TR_ESTORAGE);
 }
 
+TR_REQUEST(Peek, Sum, (const char *, kind), (const char *, key));
+
+/* Reads the first event as a deposit, whatever it is. */
+static tr_err on_peek(tr_ctx *ctx, Ledger *self, const Peek *m)
+{
+    tr_event_page page;
+    Deposited d;
+    (void)self;
+    tr_err err = tr_events_read(ctx, m->kind, m->key, 1, &page);
+    if (err == TR_OK && page.count > 0) {
+        memset(&d, 0x5a, sizeof(d));
+        err = tr_event_decode(ctx, &page.events[0], Deposited, &d);
+    }
+    if (err != TR_OK) {
+        return tr_refuse(ctx, m, err, "%s", tr_error_text(ctx));
+    }
+    return tr_reply(ctx, m, .cents = page.count > 0 ? d.cents : 0,
+                    .last = page.last);
+}
+
+static tr_err on_peek_damaged(tr_ctx *ctx, Ledger *self, const Peek *m)
+{
+    tr_event_page page;
+    Deposited d;
+    (void)self;
+    TR_TRY(tr_events_read(ctx, m->kind, m->key, 1, &page));
+    TR_ASSERT(ctx, page.count == 1 && page.last == 1);
+    const tr_stored_event *event = &page.events[0];
+    TR_ASSERT(ctx, event->sequence == 1 && event->type[0] == '\0');
+    TR_ASSERT(ctx, event->stored.size == 3 &&
+                       memcmp(event->stored.at, "\1\2\3", 3) == 0);
+    memset(&d, 0x5a, sizeof(d));
+    TR_ASSERT(ctx, tr_event_decode(ctx, event, Deposited, &d) == TR_EINVAL);
+    TR_ASSERT(ctx, d.cents == 0 && d.memo == NULL);
+    TR_ASSERT(ctx, strstr(tr_error_text(ctx), "event 1") != NULL);
+    return tr_reply(ctx, m, .cents = -1);
+}
+
+TR_ACTOR(peeping, Ledger, LEDGER, TR_ON(Peek, on_peek));
+TR_ACTOR(mending, Ledger, TR_ON(Peek, on_peek_damaged));
+
+/* ST1: a damaged event can be looked at as it lies there. */
+static void test_ST1_a_damaged_event_is_read_as_bytes(void **state)
+{
+    fixture *f = *state;
+    Sum sum;
+    append_raw(f, KEY("tim"), 0, "\1\2\3");
+    tr_ref ref = spawn_with(f, mending, .name = "mender");
+    assert_int_equal(tr_ask(f->sys, ref, &sum, TR_SECONDS(5), Peek,
+                            .kind = "ledger", .key = "/user/tim"),
+                     TR_OK);
+    assert_int_equal(sum.cents, -1);
+}
+
+/* ST5: without a kind it is one's own events; a kind needs a key. */
+static void test_ST5_ST9_whose_events_are_read(void **state)
+{
+    fixture *f = *state;
+    Sum sum;
+    append_raw(f, "local::peeping//user/una", 0, "Deposited {\"cents\":8}");
+    append_raw(f, KEY("una"), 0, "Deposited {\"cents\":9}");
+    tr_ref ref = spawn_with(f, peeping, .name = "una");
+    assert_int_equal(tr_ask(f->sys, ref, &sum, TR_SECONDS(5), Peek), TR_OK);
+    assert_int_equal(sum.cents, 8);
+    assert_int_equal(tr_ask(f->sys, ref, &sum, TR_SECONDS(5), Peek,
+                            .kind = "ledger", .key = "/user/una"),
+                     TR_OK);
+    assert_int_equal(sum.cents, 9);
+    assert_int_equal(tr_ask(f->sys, ref, &sum, TR_SECONDS(5), Peek,
+                            .kind = "ledger"),
+                     TR_EINVAL);
+    assert_non_null(strstr(tr_error_text(f->sys), "ledger/ is no key"));
+}
+
 /* ---- virtual actors ---- */
 
 static void test_AC11_virtual_actors_replay_when_activated(void **state)
@@ -960,6 +1034,8 @@ int main(void)
         TEST(test_the_nth_call_of_the_store_fails),
         TEST(test_the_nth_allocation_fails),
         TEST(test_events_are_read_in_pages),
+        TEST(test_ST1_a_damaged_event_is_read_as_bytes),
+        TEST(test_ST5_ST9_whose_events_are_read),
         TEST(test_AC11_virtual_actors_replay_when_activated),
         TEST(test_ST1_ST2_another_serializer_can_be_plugged_in),
         TEST(test_ST1_the_compact_form_and_json_know_each_other),
