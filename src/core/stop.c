@@ -37,9 +37,12 @@ void tri_deadline_arm(tr_ctx *ctx, tr_nanos span)
             TRI_TIMER_CELL);
 }
 
-/* The next cell's lines, while this one is looked at. NULL does no harm. */
+/* The next cell's lines, while this one is looked at; of none, nothing. */
 static inline void fetch_ahead(const tri_cell *cell)
 {
+    if (cell == NULL) {
+        return;
+    }
     for (size_t at = 0; at < sizeof(*cell); at += TRI_CACHE_LINE) {
         __builtin_prefetch((const char *)cell + at, 1);
     }

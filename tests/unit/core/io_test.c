@@ -124,7 +124,10 @@ static tr_err act_note_and_wait(tr_ctx *ctx, puppet *self, const Act *m,
 {
     fd_plan *it = arg;
     tr_tell(ctx, self->peer, Note, .value = 1);
-    return act_wait(ctx, self, m, it);
+    do {  // the other one may have been faster, but not for long
+        it->err = tr_wait_fd(ctx, it->fd, it->events, it->timeout, &it->ready);
+    } while (it->err == TR_EEXIST && tr_sleep(ctx, TR_MS(1)) == TR_OK);
+    return tr_reply(ctx, m, .value = 1);
 }
 
 static tr_err act_wait_and_tell_why(tr_ctx *ctx, puppet *self, const Act *m,

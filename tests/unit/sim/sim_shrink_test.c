@@ -28,13 +28,13 @@ typedef struct program {
     uint32_t slow;
 } program;
 
-static program *the_program;  // there is one run at a time
+static program the_program;  // there is one run at a time
 
 static tr_err on_ping(tr_ctx *ctx, void *self, const Ping *m)
 {
     (void)self;
     if (TR_BUGGIFY(ctx, 0.05)) {
-        the_program->slow++;
+        the_program.slow++;
         TR_TRY(tr_sleep(ctx, TR_MS(20)));
     }
     if (TR_BUGGIFY(ctx, 0.1)) {  // of no account
@@ -83,7 +83,7 @@ static tr_err invariant(tr_sim *sim, void *user)
                : TR_OK;
 }
 
-static const tr_sim_options *options(program *it)
+static const tr_sim_options *options(void)
 {
     static const tr_faults faults = {
         .size = sizeof(faults), .node_kill = 0.01, .node_pause = 0.01,
@@ -93,8 +93,8 @@ static const tr_sim_options *options(program *it)
 
     own = (tr_sim_options){.size = sizeof(own), .nodes = NODES, .node = node,
                            .workload = workload, .invariant = invariant,
-                           .begin = begin, .user = it, .faults = &faults};
-    the_program = it;
+                           .begin = begin, .user = &the_program,
+                           .faults = &faults};
     return &own;
 }
 
@@ -111,8 +111,7 @@ static tri_sim_plan failing(const tr_sim_options *own, tri_sim_result *result)
 
 static void test_TE4_a_failure_shrinks_to_what_it_needs(void **state)
 {
-    program it;
-    const tr_sim_options *own = options(&it);
+    const tr_sim_options *own = options();
     uint32_t kills = 0, sites = 0;
     tri_sim_result result;
     tri_sim_plan plan = failing(own, &result);
@@ -135,8 +134,7 @@ static void test_TE4_a_failure_shrinks_to_what_it_needs(void **state)
 
 static void test_TE4_what_is_shrunk_is_one_command(void **state)
 {
-    program it;
-    const tr_sim_options *own = options(&it);
+    const tr_sim_options *own = options();
     char line[512];
     tri_text text;
     tri_sim_result result, again;
@@ -167,8 +165,7 @@ static void test_TE4_what_is_shrunk_is_one_command(void **state)
 
 static void test_TE4_a_replay_of_all_faults_is_the_run(void **state)
 {
-    program it;
-    const tr_sim_options *own = options(&it);
+    const tr_sim_options *own = options();
     tri_sim_schedule schedule = {0};
     tri_sim_result result, again;
     tri_sim_plan plan = failing(own, &result);
@@ -189,8 +186,7 @@ static void test_TE4_a_replay_of_all_faults_is_the_run(void **state)
 
 static void test_TE4_faults_that_there_are_not_are_refused(void **state)
 {
-    program it;
-    const tr_sim_options *own = options(&it);
+    const tr_sim_options *own = options();
     static const char *const wrong[] = {"0", "x", "1,,2", "999999", "1x"};
     tri_sim_plan plan = {.seed = 1, .silent = true};
     (void)state;
