@@ -124,11 +124,18 @@ static bool chunk_new(tri_cache *cache, uint32_t klass)
     tri_mem *mem = cache->mem;
     // Relaxed: a statistic; the budget is a soft bound.
     size_t mapped = atomic_load_explicit(&mem->mapped, memory_order_relaxed);
-    size_t size = mapped < LARGE_FROM ? CHUNK_SIZE : CHUNK_LARGE;
-    if (mem->budget != 0 && mapped + size > mem->budget) {
-        return false;
+    size_t room = mem->budget == 0        ? SIZE_MAX
+                  : mem->budget > mapped ? mem->budget - mapped
+                                         : 0;
+    // A large one for a class that has used one up: else most of it idles.
+    bool large = mapped >= LARGE_FROM && room >= CHUNK_LARGE &&
+                 cache->of[klass].fresh_end != NULL;
+    size_t size = large ? CHUNK_LARGE : CHUNK_SIZE;
+    tri_chunk *chunk = room >= size ? tri_pages_map(size) : NULL;
+    if (chunk == NULL && large) {
+        size = CHUNK_SIZE;
+        chunk = tri_pages_map(size);
     }
-    tri_chunk *chunk = tri_pages_map(size);
     if (chunk == NULL) {
         return false;
     }

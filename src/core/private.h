@@ -73,6 +73,22 @@ static inline void tri_own_append(tri_worker *worker, tri_cell *cell)
         memory_order_relaxed);
 }
 
+/* A chain of count cells, in front of what waits. Whoever is in. */
+static inline void tri_own_prepend(tri_worker *worker, tri_cell *first,
+                                   tri_cell *last, uint32_t count)
+{
+    last->run_next = worker->own;
+    if (worker->own == NULL) {
+        worker->own_last = last;
+    }
+    worker->own = first;
+    // Relaxed: for others it is a hint.
+    atomic_store_explicit(
+        &worker->own_count,
+        atomic_load_explicit(&worker->own_count, memory_order_relaxed) + count,
+        memory_order_relaxed);
+}
+
 /* The oldest of the FIFO, or NULL. Whoever is in. */
 static inline tri_cell *tri_own_take(tri_worker *worker)
 {

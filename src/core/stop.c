@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "core/mailbox.h"
+#include "core/private.h"
 
 /* ---- deadlines and the family ---- */
 
@@ -49,10 +50,10 @@ static inline void fetch_ahead(const tri_cell *cell)
 }
 
 /*
- * Sends a signal to every child, newest first (X44). Those that slept go on
- * the worker's stack, not behind all that waits: so a tree ends branch by
- * branch, each cell while it is still in the cache, and thieves get the
- * largest branches. On one worker the newest is still the first to run.
+ * Sends a signal to every child, newest first (X44). Those that slept come
+ * next, not behind all that waits: so a tree ends branch by branch, each cell
+ * while it is still in the cache. Their time to stop has begun, so they are
+ * not among the new ones, which the others are preferred to.
  */
 void tri_children_signal(tr_ctx *ctx, uint32_t signal)
 {
@@ -61,7 +62,8 @@ void tri_children_signal(tr_ctx *ctx, uint32_t signal)
     if (ext == NULL) {
         return;
     }
-    tri_cell *ours = NULL;  // oldest first
+    tri_cell *first = NULL, *last = NULL;
+    uint32_t count = 0;
     tri_lock_take(&ext->lock);
     for (tri_cell *child = ext->last_child, *next; child != NULL;
          child = next) {
@@ -73,17 +75,22 @@ void tri_children_signal(tr_ctx *ctx, uint32_t signal)
             continue;
         }
         if (tri_schedules_fresh(worker, child)) {
-            child->run_next = ours;
-            ours = child;
+            if (first == NULL) {
+                first = child;
+            } else {
+                last->run_next = child;
+            }
+            last = child;
+            count++;
         } else {
             tri_schedule(worker, child);
         }
     }
     tri_lock_drop(&ext->lock);
-    while (ours != NULL) {
-        tri_cell *next = ours->run_next;
-        tri_schedule_fresh(worker, ours);
-        ours = next;
+    if (count > 0) {
+        tri_private_enter(worker);
+        tri_own_prepend(worker, first, last, count);
+        tri_private_leave(worker);
     }
 }
 

@@ -78,9 +78,42 @@ static void test_blocks_that_move_are_whole(void **state)
     tri_mem_fini(&mem);
 }
 
+/* Chunks get larger with the system; the budget is used up all the same. */
+static void test_X27_a_budget_is_used_to_its_last_chunk(void **state)
+{
+    enum { BUDGET = 36 << 20, CHUNK = 256 << 10, CLASS = 3, OTHERS = 3 };
+    (void)state;
+    tri_mem mem;
+    tri_cache cache;
+    size_t bytes = 0;
+    tri_mem_init(&mem, BUDGET);
+    tri_cache_init(&cache, &mem);
+    for (uint32_t klass = 0; klass < OTHERS; klass++) {
+        assert_non_null(tri_cache_alloc(&cache, klass));
+    }
+    while (tri_cache_alloc(&cache, CLASS) != NULL) {
+        bytes += tri_class_size[CLASS];
+    }
+    assert_true(bytes > BUDGET - (OTHERS + 2) * CHUNK);
+    tri_mem_fini(&mem);
+
+    // Others come to their first block when one has grown large.
+    tri_mem_init(&mem, BUDGET);
+    tri_cache_init(&cache, &mem);
+    for (bytes = 0; bytes < BUDGET - 16 * CHUNK;
+         bytes += tri_class_size[CLASS]) {
+        assert_non_null(tri_cache_alloc(&cache, CLASS));
+    }
+    for (uint32_t klass = 0; klass < OTHERS; klass++) {
+        assert_non_null(tri_cache_alloc(&cache, klass));
+    }
+    tri_mem_fini(&mem);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_X27_a_budget_is_used_to_its_last_chunk),
         cmocka_unit_test(test_a_free_block_is_hidden_until_it_is_used_again),
         cmocka_unit_test(test_blocks_that_move_are_whole),
     };
