@@ -106,6 +106,7 @@ int main(void)
     show(sys);
     say(sys, "garden", "is anybody here?");
     say(sys, "garden", "it seems not");
+    tr_sim_advance(sim, TR_MINUTES(6));
     say(sys, "kitchen", "coffee is ready");
     show(sys);
 
