@@ -197,7 +197,8 @@ TR_API TR_NODISCARD tr_err tr_event_decode(tr_ctx *ctx,
  * Sets the reminder of this name, in place of one that had it: due after
  * delay, then after each period (0: once), counted from when it was first due,
  * without drift; of several that were missed one comes. Time is that of the
- * wall clock. Waits until it is stored. name: 1 to 128 bytes.
+ * wall clock, up to the year 2262: a delay, or a delay and a period, that ends
+ * later is refused. Waits until it is stored. name: 1 to 128 bytes.
  * Errors: TR_EINVAL (no TR_ON_REMINDER takes it, name, delay or period),
  * TR_ESTORAGE, TR_EFENCED, TR_EUNKNOWN (set it again), TR_ENOMEM; ended.
  */

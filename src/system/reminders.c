@@ -41,7 +41,7 @@ TR_MESSAGE(Hosted, (uint64_t, storage), (const char *, key));
 TR_MESSAGE(Refresh);
 TR_MESSAGE(Retry);
 TR_MESSAGE(Go);
-TR_MESSAGE(Fired, (uint64_t, entry), (uint32_t, err));
+TR_MESSAGE(Fired, (uint64_t, entry), (uint64_t, postman), (uint32_t, err));
 
 typedef struct Service {
     tri_reminders *r;
@@ -290,7 +290,7 @@ static void fired_link(tri_reminders *r, tri_reminder *e)
     e->postman = 0;
     e->target = NULL;
     e->sent = TR_NOBODY;
-    e->superseded = e->settled = false;
+    e->superseded = e->settled = e->ended = false;
     e->next = r->fired;
     r->fired = e;
     tri_lock_drop(&r->lock);
@@ -372,7 +372,8 @@ static tr_err on_go(tr_ctx *ctx, Postman *self, const Go *m)
     (void)m;
     tr_err err = deliver(ctx, self->r, self->entry);
     tr_tell(ctx, self->r->service, Fired,
-            .entry = (uint64_t)(uintptr_t)self->entry, .err = (uint32_t)err);
+            .entry = (uint64_t)(uintptr_t)self->entry,
+            .postman = tr_self(ctx).id, .err = (uint32_t)err);
     tr_stop(ctx, tr_self(ctx));
     return TR_OK;
 }
@@ -449,21 +450,36 @@ static void delivered(tr_ctx *ctx, tri_reminders *r, tri_reminder *e,
     }
 }
 
+/* Of a postman that is still awaited; the entry of any other may be gone. */
 static tr_err on_fired(tr_ctx *ctx, Service *self, const Fired *m)
 {
-    delivered(ctx, self->r, (tri_reminder *)(uintptr_t)m->entry,
-              (tr_err)m->err);
+    tri_reminder *e = self->r->fired;  // only the service changes the list
+    while (e != NULL &&
+           ((uint64_t)(uintptr_t)e != m->entry || e->sent.id != m->postman)) {
+        e = e->next;
+    }
+    if (e != NULL) {
+        delivered(ctx, self->r, e, (tr_err)m->err);
+    }
     return TR_OK;
 }
 
-/* One that ended without a word, for want of memory, has delivered nothing. */
+/*
+ * One that ended without a word, for want of memory, has delivered nothing.
+ * But its word may lie in the mailbox still: what is said here in its place
+ * comes behind that, and then finds nobody awaited.
+ */
 static void look_after_postmen(tr_ctx *ctx, tri_reminders *r)
 {
     // Only the service changes the list.
-    for (tri_reminder *e = r->fired, *next; e != NULL; e = next) {
-        next = e->next;
-        if (tr_state_of(ctx, e->sent) == TR_STATE_TERMINATED) {
-            delivered(ctx, r, e, TR_ENOMEM);
+    for (tri_reminder *e = r->fired; e != NULL; e = e->next) {
+        if (!e->ended && tr_state_of(ctx, e->sent) == TR_STATE_TERMINATED) {
+            // Without memory to say it: at the next look.
+            e->ended = tri_reminders_post(
+                r->sys, ctx->worker, r->service, &Fired_tr_type,
+                &(Fired){.entry = (uint64_t)(uintptr_t)e,
+                         .postman = e->sent.id,
+                         .err = (uint32_t)TR_ENOMEM});
         }
     }
 }

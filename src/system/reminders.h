@@ -48,6 +48,7 @@ typedef struct tri_reminder {
     tr_timer timer;
     uint32_t attempts;
     bool absent;  // a plain actor that was not there
+    bool ended;   // the postman has, seen while fired
     tr_ref sent;  // the postman, while fired
     /* ---- under `lock`, while fired ---- */
     uint64_t postman;  // its id; 0: it has not begun

@@ -14,6 +14,9 @@
 #include "schema/stored.h"
 #include "system/reminders.h"
 
+/* The last time that a store takes, in the year 2262. */
+#define DUE_MAX (TRI_STORE_NUMBER_MAX - TRI_STORE_EVENTS_MAX - 1)
+
 /* Those of that name that are being delivered write nothing any more. */
 static void supersede(tri_reminders *r, const tr_storage *storage,
                       const char *id, size_t size)
@@ -147,9 +150,15 @@ static tr_err may_remind(tr_ctx *ctx, tr_nanos delay, tr_nanos period,
     if (h == NULL || h->type->schema != type->schema) {
         return refuse(ctx, site, "no TR_ON_REMINDER takes this message");
     }
-    if (delay < 0 || period < 0 ||
-        (uint64_t)delay > TRI_STORE_NUMBER_MAX - tri_reminders_wall(ctx->sys)) {
-        return refuse(ctx, site, "a negative or too long delay or period");
+    if (delay < 0 || period < 0) {
+        return refuse(ctx, site, "a negative delay or period");
+    }
+    uint64_t now = tri_reminders_wall(ctx->sys);
+    uint64_t left = now < DUE_MAX ? DUE_MAX - now : 0;
+    if ((uint64_t)delay > left || (uint64_t)period > left - (uint64_t)delay) {
+        return refuse(ctx, site,
+                      "too long a delay or period: it would come, or come "
+                      "again, after the year 2262");
     }
     return TR_OK;
 }
@@ -228,14 +237,20 @@ static tri_reminder *find_fired(tri_reminders *r, uint64_t postman,
     return e;
 }
 
-/* The next time on the grid; 0: it was for once. */
+/*
+ * The next time on the grid; 0: it was for once. One beyond all that can be
+ * stored, since the clock has leapt or another program wrote the period, is
+ * the last that can be: it does not come again and again.
+ */
 static uint64_t next_due(tr_system *sys, uint64_t due, uint64_t period)
 {
     uint64_t now = tri_reminders_wall(sys);
     if (period == 0) {
         return 0;
     }
-    return due + (now < due ? 1 : (now - due) / period + 1) * period;
+    uint64_t steps = now < due ? 1 : (now - due) / period + 1;
+    uint64_t left = due < DUE_MAX ? DUE_MAX - due : 0;
+    return steps <= left / period ? due + steps * period : DUE_MAX;
 }
 
 /* Under the lock. */

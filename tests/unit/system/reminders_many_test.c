@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -14,7 +15,7 @@
 
 #include "core/runtime.h"
 
-enum { LOG_MAX = 64 };
+enum { LOG_MAX = 64, LOOK_SEEDS = 20 };
 
 TR_MESSAGE(Ring, (int64_t, number));
 TR_REQUEST(Ask, tr_none, (int64_t, delay), (int64_t, period),
@@ -30,6 +31,7 @@ static struct {
     tr_nanos busy;  // so long is each handler of a slow one
     bool keep;      // it keeps the message and lets go of it later
     const Ring *kept;
+    tr_storage *other;  // where the crowd keeps its states
 } rang;
 
 static void note(int64_t number)
@@ -61,9 +63,11 @@ static tr_err slow_ring(tr_ctx *ctx, Bell *self, const Ring *m)
 static tr_err bell_ask(tr_ctx *ctx, Bell *self, const Ask *m)
 {
     (void)self;
-    TR_OR_REFUSE(ctx, m, tr_remind(ctx, m->name, m->delay, m->period, Ring,
-                                   .number = m->number));
-    return tr_reply(ctx, m);
+    tr_err err = tr_remind(ctx, m->name, m->delay, m->period, Ring,
+                           .number = m->number);
+    return err == TR_OK
+               ? tr_reply(ctx, m)
+               : tr_refuse(ctx, m, err, "%s", tr_error_text(ctx));
 }
 
 static tr_err bell_drop(tr_ctx *ctx, Bell *self, const Drop *m)
@@ -91,6 +95,26 @@ TR_ACTOR(bells, Bell, TR_ON_REMINDER(Ring, bell_ring), TR_ON(Ask, bell_ask),
 TR_ACTOR(slow, Bell, TR_ON_REMINDER(Ring, slow_ring), TR_ON(Ask, bell_ask),
          TR_ON(Drop, bell_drop), TR_ON(Look, bell_look));
 
+/*
+ * Two others start, with reminders: the service looks into their store, and
+ * has another look to do before it hears that this one has come.
+ */
+static tr_err crowd_ring(tr_ctx *ctx, Bell *self, const Ring *m)
+{
+    (void)self;
+    note(m->number);
+    for (int i = 0; i < 2; i++) {
+        char name[8];
+        (void)snprintf(name, sizeof(name), "c%d-%d", rang.count, i);
+        assert_int_not_equal(
+            tr_spawn(ctx, bell, .name = name, .storage = rang.other).cell, 0);
+    }
+    return TR_OK;
+}
+
+TR_ACTOR(crowd, Bell, TR_ON_REMINDER(Ring, crowd_ring), TR_ON(Ask, bell_ask),
+         TR_ON(Drop, bell_drop), TR_ON(Look, bell_look));
+
 typedef struct fixture {
     tr_sim *sim;
     tr_storage *one, *two;
@@ -104,12 +128,17 @@ static tr_system *up(fixture *f, const char *ns)
     return sys;
 }
 
-static void open_fixture(fixture *f)
+static void open_fixture_with(fixture *f, uint64_t seed)
 {
     memset(&rang, 0, sizeof(rang));
-    TR_MUST(tr_sim_new(&f->sim, 3));
+    TR_MUST(tr_sim_new(&f->sim, seed));
     TR_MUST(tr_storage_memory(&f->one));
     TR_MUST(tr_storage_memory(&f->two));
+}
+
+static void open_fixture(fixture *f)
+{
+    open_fixture_with(f, 3);
 }
 
 static void close_fixture(fixture *f)
@@ -119,13 +148,20 @@ static void close_fixture(fixture *f)
     tr_sim_free(f->sim);
 }
 
+static void remind_each(tr_system *sys, const char *kind, const char *key,
+                        const char *name, tr_nanos delay, tr_nanos period,
+                        int64_t number)
+{
+    assert_int_equal(tr_ask(sys, tr_virtual(sys, kind, key), NULL,
+                            TR_SECONDS(5), Ask, .delay = delay,
+                            .period = period, .name = name, .number = number),
+                     TR_OK);
+}
+
 static void remind(tr_system *sys, const char *kind, const char *key,
                    const char *name, tr_nanos delay, int64_t number)
 {
-    assert_int_equal(tr_ask(sys, tr_virtual(sys, kind, key), NULL,
-                            TR_SECONDS(5), Ask, .delay = delay, .name = name,
-                            .number = number),
-                     TR_OK);
+    remind_each(sys, kind, key, name, delay, 0, number);
 }
 
 static int times(int64_t number)
@@ -267,6 +303,64 @@ static void test_ST6_names_of_no_reminder(void **state)
     close_fixture(&f);
 }
 
+/* The service looks after its messengers while the word of one is behind. */
+static void test_ST6_a_look_ahead_of_the_word_that_it_came(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= LOOK_SEEDS; seed++) {
+        fixture f;
+        open_fixture_with(&f, seed);
+        tr_system *sys = up(&f, "a");
+        rang.other = f.two;
+        TR_MUST(tr_host(sys, crowd, .storage = f.one));
+        remind(sys, "crowd", "k", "once", TR_SECONDS(10), 1);
+        remind_each(sys, "crowd", "k", "each", TR_SECONDS(20), TR_SECONDS(10),
+                    2);
+        tr_sim_advance(f.sim, TR_SECONDS(65));
+        assert_int_equal(times(1), 1);
+        assert_int_equal(times(2), 5);  // after 20 s, and each 10 s
+        assert_int_equal(tr_system_close(sys, 0), TR_OK);
+        close_fixture(&f);
+    }
+}
+
+/* What nobody will live to see is refused, not rung without end. */
+static void test_ST6_a_next_time_beyond_all_time_is_refused(void **state)
+{
+    static const struct {
+        tr_nanos delay, period;
+        tr_err err;
+    } cases[] = {
+        {TR_SECONDS(1), TR_FOREVER, TR_EINVAL},
+        {TR_FOREVER, 0, TR_EINVAL},
+        {TR_FOREVER, TR_FOREVER, TR_EINVAL},
+        {TR_FOREVER / 2, TR_FOREVER / 2, TR_EINVAL},
+        {TR_MINUTES(60), TR_FOREVER / 4, TR_OK},
+    };
+    fixture f;
+    (void)state;
+    open_fixture(&f);
+    tr_system *sys = up(&f, NULL);
+    TR_MUST(tr_host(sys, bell, .storage = f.one));
+    tr_ref ref = tr_virtual(sys, "bell", "k");
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        assert_int_equal(tr_ask(sys, ref, NULL, TR_SECONDS(5), Ask,
+                                .name = "r", .number = 1,
+                                .delay = cases[i].delay,
+                                .period = cases[i].period),
+                         cases[i].err);
+        if (cases[i].err != TR_OK) {
+            assert_non_null(strstr(tr_error_text(sys), "2262"));
+        }
+    }
+    tr_sim_advance(f.sim, TR_MINUTES(59));
+    assert_int_equal(rang.count, 0);
+    tr_sim_advance(f.sim, TR_MINUTES(600));
+    assert_int_equal(rang.count, 1);
+    assert_int_equal(tr_system_close(sys, 0), TR_OK);
+    close_fixture(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -274,6 +368,8 @@ int main(void)
         cmocka_unit_test(test_ST6_handlers_that_take_long),
         cmocka_unit_test(test_ST6_a_reminder_that_is_kept),
         cmocka_unit_test(test_ST6_names_of_no_reminder),
+        cmocka_unit_test(test_ST6_a_look_ahead_of_the_word_that_it_came),
+        cmocka_unit_test(test_ST6_a_next_time_beyond_all_time_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

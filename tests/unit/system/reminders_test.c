@@ -408,6 +408,26 @@ static void test_a_message_that_cannot_be_read_stays(void **state)
     assert_int_equal(seen.rang, 1);  // the good one is not held up
 }
 
+/* Another program wrote a period that tr_remind refuses: it rings once. */
+static void test_ST6_a_stored_period_beyond_all_time(void **state)
+{
+    fixture *f = *state;
+    down(f);
+    asked it = ask_for(TR_STORE_REMIND, "local::timepiece/a");
+    it.op.name = bytes_of("r");
+    it.op.number = 1;
+    it.op.bytes = bytes_of("Ring@9223372036854775807 "
+                           "{\"number\":1,\"text\":\"ding\"}");
+    assert_int_equal(asked_run(&it, f->memory), TR_OK);
+    up(f);
+    pass(f, TR_MINUTES(60));
+    assert_int_equal(seen.rang, 1);
+    down(f);
+    up(f);
+    pass(f, TR_MINUTES(60));
+    assert_int_equal(seen.rang, 1);  // stored with its next time
+}
+
 static void test_plain_actors_get_theirs_while_they_live(void **state)
 {
     fixture *f = *state;
@@ -572,6 +592,7 @@ int main(void)
         TEST(test_reading_fails_and_is_tried_again),
         TEST(test_more_reminders_than_an_answer_holds),
         TEST(test_a_message_that_cannot_be_read_stays),
+        TEST(test_ST6_a_stored_period_beyond_all_time),
         TEST(test_plain_actors_get_theirs_while_they_live),
         TEST(test_ST9_two_systems_on_one_store_deliver_once_each),
         TEST(test_the_nth_allocation_fails),
