@@ -46,8 +46,9 @@ function(troupe_library target kind output)
         SOVERSION ${PROJECT_VERSION_MAJOR})
     if(kind STREQUAL SHARED)
         troupe_pic_flags(${target})
+        # nodelete: slots of other objects may lead into it (sim_stray.c).
         target_link_options(${target} PRIVATE
-            LINKER:--as-needed,-z,relro,-z,now)
+            LINKER:--as-needed,-z,relro,-z,now,-z,nodelete)
         if(NOT TROUPE_SANITIZE AND NOT TROUPE_FUZZ)
             target_link_options(${target} PRIVATE LINKER:-z,defs)
         endif()

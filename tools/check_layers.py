@@ -71,6 +71,7 @@ SYSTEM_HEADERS = re.compile(
     r"^(pthread|unistd|time|fcntl|poll|signal|sched|semaphore|threads|spawn"
     r"|netdb|ucontext|sys/.*|linux/.*|netinet/.*|arpa/.*)\.h$")
 PAGE_HEADERS = {"sys/mman.h", "unistd.h"}
+STRAY_HEADERS = PAGE_HEADERS | {"sys/auxv.h"}  # where the executable lies
 STDERR_HEADERS = {"unistd.h"}
 
 PUBLIC_HEADERS = {"stdarg.h", "stdbool.h", "stddef.h", "stdint.h"}
@@ -100,7 +101,7 @@ def may_include(path, layer, quote, name):
             return None
         if path == PAGES and name in PAGE_HEADERS:
             return None
-        if path == STRAY and name in PAGE_HEADERS:
+        if path == STRAY and name in STRAY_HEADERS:
             return None
         if path in STDERR and name in STDERR_HEADERS:
             return None

@@ -13,12 +13,13 @@
  *
  * Invariant: a slot that leads here stays so, and what it led to is looked up
  * by its name at each call; so there is no state beside the thread's watch,
- * and it does not matter who leads, nor how often.
+ * and it does not matter who leads, nor how often. What they lead to must
+ * stay, too: the shared library is linked as one that dlclose does not unload.
  *
  * This file stands at the seam, as the real world does: it must name what
  * the rest of the library may not call.
  */
-#define _GNU_SOURCE  // dl_iterate_phdr, dladdr1, RTLD_DEFAULT
+#define _GNU_SOURCE  // dl_iterate_phdr, dladdr1, RTLD_DEFAULT, RTLD_NEXT
 #include "sim/sim_stray.h"
 
 #include <dlfcn.h>
@@ -27,6 +28,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -137,11 +139,51 @@ tr_sim *tri_sim_stray_watch(tr_sim *sim)
 
 /* ---- the functions that slots lead to ---- */
 
+/* Does it lie in the executable? Cheap, unlike dladdr. */
+static bool is_executable(const void *at)
+{
+    const ElfW(Phdr) *part = (const void *)getauxval(AT_PHDR);
+    size_t count = part != NULL ? getauxval(AT_PHNUM) : 0;
+    word base = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        if (part[i].p_type == PT_PHDR) {
+            base = (word)part - part[i].p_vaddr;
+        }
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (part[i].p_type == PT_LOAD &&
+            (word)at - base - part[i].p_vaddr < part[i].p_memsz) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/*
+ * An executable at a fixed address that takes the address of a function of
+ * a library gives it an entry of its own, which goes on through the slot: for
+ * everybody that is where the function is, and for us the way back to here.
+ * Its symbol has that address, and is undefined.
+ */
+static bool is_way_back(const void *found)
+{
+    const ElfW(Sym) *symbol = NULL;
+    Dl_info info;
+
+    return is_executable(found) &&
+           (dladdr1(found, &info, (void **)&symbol, RTLD_DL_SYMENT) == 0 ||
+            symbol == NULL || symbol->st_shndx == SHN_UNDEF);
+}
+
 static void *meant_by(const char *name)
 {
     void *found = dlsym(RTLD_DEFAULT, name);
 
-    if (found == NULL) {
+    if (found != NULL && is_way_back(found)) {
+        found = dlsym(RTLD_NEXT, name);
+    }
+    if (found == NULL || is_way_back(found)) {
         tr_abort("sim", "a function that was called is not there");
     }
     return found;
