@@ -185,15 +185,33 @@ static void on_lost(tri_session *s, bool goodbye)
     tri_peer *peer = peer_of(s);
     tri_bus *bus = peer->bus;
     bus->counts.lost_streams++;
+    if (goodbye || !peer->lost) {
+        tri_logf(bus->sys, TR_LOG_WARN, NULL, NULL, "node %u %s", peer->node,
+                 goodbye ? "has left" : "cannot be reached");
+    }
     peer->lost = true;
-    tri_logf(bus->sys, TR_LOG_WARN, NULL, NULL, "node %u %s", peer->node,
-             goodbye ? "has left" : "cannot be reached");
     if (goodbye) {  // before anybody asks where to go now
+        peer->hello_life = 0;
         forget_kinds(bus, peer->node);
         tri_directory_forget(&bus->cluster->directory, peer->node);
     }
     tri_call_lost(bus, peer->node);
     tri_route_lost(bus, peer->node);
+}
+
+/*
+ * What was lost is there again. Of a life that has not greeted, or has left,
+ * we do not know what it hosts: it says hello first. One that has greeted
+ * does not do it again, unless it has lost us, too.
+ */
+static void on_heard(tri_session *s, uint64_t life)
+{
+    tri_peer *peer = peer_of(s);
+    if (peer->lost && peer->hello_life == life) {
+        peer->lost = false;
+        tri_logf(peer->bus->sys, TR_LOG_INFO, NULL, NULL,
+                 "node %u is there again", peer->node);
+    }
 }
 
 /* ---- what comes in ---- */
@@ -210,6 +228,7 @@ static bool on_hello(tri_bus *bus, tri_peer *peer, tri_reader *r)
     forget_kinds(bus, peer->node);
     peer->greeted = true;
     peer->lost = false;
+    peer->hello_life = peer->session.in_life;
     peer->refused = r->failed || count > TRI_KIND_NAMES_MAX ||
                     strcmp(ns, bus->cluster->ns) != 0;
     if (peer->refused) {
@@ -292,7 +311,8 @@ tri_peer *tri_bus_peer(tri_bus *bus, uint32_t node)
 {
     static const tri_session_ops ops = {.send = on_send, .take = on_take,
                                         .done = on_done, .lost = on_lost,
-                                        .begin = on_begin};
+                                        .begin = on_begin,
+                                        .heard = on_heard};
     if (node >= bus->nodes || node == bus->here) {
         return NULL;
     }
@@ -320,6 +340,15 @@ bool tri_bus_put(tri_bus *bus, uint32_t node, tri_writer *w, void *tag)
     free(w->bytes);
     w->bytes = NULL;
     return put;
+}
+
+bool tri_bus_greet(tri_bus *bus, uint32_t node)
+{
+    tri_writer w = tri_bus_item(bus, TRI_ITEM_FLUSHED);
+    tri_write_u64(&w, 0);
+    tri_write_u64(&w, 0);
+    tri_write_u8(&w, 0);
+    return tri_bus_put(bus, node, &w, NULL);
 }
 
 /* ---- time ---- */
@@ -430,12 +459,7 @@ static tr_err bus_start(tr_ctx *ctx, Bus *self)
     }
     for (uint32_t i = 0; i < bus->nodes; i++) {
         if (i != bus->here) {
-            // An item that says nothing new: it opens the stream.
-            tri_writer w = tri_bus_item(bus, TRI_ITEM_FLUSHED);
-            tri_write_u64(&w, 0);
-            tri_write_u64(&w, 0);
-            tri_write_u8(&w, 0);
-            all = tri_bus_put(bus, i, &w, NULL) && all;
+            all = tri_bus_greet(bus, i) && all;
         }
     }
     if (!all) {

@@ -50,6 +50,7 @@ typedef struct tri_peer {
     bool greeted;         // its HELLO has come
     bool refused;         // it is not of our namespace
     bool lost;            // the last stream was given up
+    uint64_t hello_life;  // of its last HELLO; 0: none, or it has left
     tri_map out_types;    // schema -> number, of the present stream
     uint32_t out_count;
     tri_known_type *in_types;
@@ -284,6 +285,8 @@ tri_peer *tri_bus_peer(tri_bus *bus, uint32_t node);
 /* Queues an item; takes the writer. False: it could not, nothing is told. */
 bool tri_bus_put(tri_bus *bus, uint32_t node, tri_writer *w, void *tag);
 tri_writer tri_bus_item(tri_bus *bus, tri_item item);
+/* Queues an item that says nothing new: it opens the stream. */
+bool tri_bus_greet(tri_bus *bus, uint32_t node);
 /* Copies what is known of a kind; false: nothing. Any thread. */
 bool tri_bus_kind_of(tri_bus *bus, const char *name, size_t size,
                      uint64_t *nodes, bool *stateless);

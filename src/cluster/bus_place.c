@@ -22,8 +22,15 @@ uint64_t tri_bus_hosts(tri_bus *bus, const char *text, bool *stateless)
     size_t size = strcspn(text + at, "/");
     (void)tri_bus_kind_of(bus, text + at, size, &nodes, stateless);
     for (uint32_t i = 0; i < bus->nodes; i++) {
-        if (bus->peers[i] != NULL && bus->peers[i]->lost) {
-            nodes &= ~(UINT64_C(1) << i);
+        tri_peer *peer = bus->peers[i];
+        if (peer == NULL || !peer->lost || (nodes >> i & 1) == 0) {
+            continue;
+        }
+        nodes &= ~(UINT64_C(1) << i);
+        if (peer->session.first == NULL) {
+            // Nobody else may ask whether it is there again. If that cannot
+            // be sent, the next who looks for a host sends it.
+            (void)tri_bus_greet(bus, i);
         }
     }
     return nodes;

@@ -123,6 +123,13 @@ tr_err tri_session_put(tri_session *s, const void *bytes, size_t size,
     return TR_OK;
 }
 
+static void heard(tri_session *s, uint64_t life)
+{
+    if (s->ops->heard != NULL) {
+        s->ops->heard(s, life);
+    }
+}
+
 /* All up to the number were received. */
 static void acknowledged(tri_session *s, uint64_t number, tr_nanos now)
 {
@@ -144,6 +151,7 @@ static void acknowledged(tri_session *s, uint64_t number, tr_nanos now)
         s->pause = TRI_SESSION_RESEND;
         s->resend_at = s->under_way > 0 ? now + s->pause : TR_FOREVER;
         s->waiting_since = s->first != NULL ? now : TR_FOREVER;
+        heard(s, s->peer);
     }
 }
 
@@ -185,6 +193,7 @@ static void received(tri_session *s, const tri_packet *p)
     s->ack_due = true;
     if (p->number == s->in_number + 1 && s->ops->take(s, p->item)) {
         s->in_number++;
+        heard(s, p->life);
     }
 }
 

@@ -48,6 +48,8 @@ typedef struct tri_session_ops {
     void (*lost)(tri_session *s, bool goodbye);
     /* The first of a stream is to be queued now. False: no memory for it. */
     bool (*begin)(tri_session *s);
+    /* That life has received an item, or sent one that was taken. Or NULL. */
+    void (*heard)(tri_session *s, uint64_t life);
 } tri_session_ops;
 
 struct tri_session {

@@ -1,0 +1,141 @@
+/*
+ * bus_cut_test.c - two nodes, a cut between them, and what is left after it.
+ *
+ * Each hosts one kind that the other does not, so who forgets the other for
+ * good, or loses its mail, shows it.
+ */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <string.h>
+
+#include "support/mesh.h"
+
+enum { SEEDS = 4, NAMES = 8 };
+
+TR_MESSAGE(Sum, (int64_t, value));
+TR_REQUEST(Get, Sum);
+TR_MESSAGE(Add);
+
+typedef struct Counter {
+    int64_t count;
+} Counter;
+
+static mesh cloud;
+
+static tr_err on_get(tr_ctx *ctx, Counter *self, const Get *q)
+{
+    return tr_reply(ctx, q, .value = self->count);
+}
+
+static tr_err on_add(tr_ctx *ctx, Counter *self, const Add *m)
+{
+    (void)ctx;
+    (void)m;
+    self->count++;
+    return TR_OK;
+}
+
+TR_ACTOR(zero, Counter, TR_ON(Get, on_get), TR_ON(Add, on_add));
+TR_ACTOR(one, Counter, TR_ON(Get, on_get), TR_ON(Add, on_add));
+
+/* ---- the stage ---- */
+
+static void set_up(uint64_t seed)
+{
+    mesh_open(&cloud, seed, 2, true);
+    assert_int_equal(tr_host(cloud.systems[0], zero), TR_OK);
+    assert_int_equal(tr_host(cloud.systems[1], one), TR_OK);
+    tr_sim_advance(cloud.sim, TR_SECONDS(1));
+}
+
+/* The nth actor of that kind whose shard the owner has, for node `from`. */
+static tr_ref actor(uint32_t from, const char *kind, uint32_t owner, int nth)
+{
+    char text[64];
+    for (int i = 0; nth >= 0; i++) {
+        snprintf(text, sizeof(text), "shop::%s/k%d", kind, i);
+        nth -= tri_shard_of(text, strlen(text)) % 2 == owner;
+    }
+    return tr_virtual_named(cloud.systems[from], text);
+}
+
+static tr_err get(uint32_t from, tr_ref to, int64_t *count)
+{
+    Sum sum = {0};
+    tr_err err = tr_ask(cloud.systems[from], to, &sum, TR_SECONDS(15), Get);
+    *count = sum.value;
+    return err;
+}
+
+static tri_bus *bus_of(uint32_t node)
+{
+    return tri_bus_of(tri_cluster_of(cloud.systems[node]));
+}
+
+/* ---- one side has lost the other ---- */
+
+/*
+ * Node 0 gives its stream up, node 1 has sent nothing and does not. It says
+ * no hello again, so an answer of any kind must do.
+ */
+static void one_sided(uint64_t seed, uint32_t owner)
+{
+    int64_t count;
+    set_up(seed);
+    assert_int_equal(get(0, actor(0, "one", owner, 0), &count), TR_OK);
+    tr_sim_advance(cloud.sim, TR_SECONDS(2));
+    tri_sim_net_partition(cloud.net, 1, TR_SECONDS(20));
+    assert_int_not_equal(get(0, actor(0, "one", owner, 0), &count), TR_OK);
+    tr_sim_advance(cloud.sim, TR_SECONDS(30));
+    assert_int_equal(tri_bus_count(cloud.systems[1]).lost_streams, 0);
+    // The first that looks for a host may find out that it is there again.
+    tr_err ignored = get(0, actor(0, "one", owner, 1), &count);
+    (void)ignored;
+    tr_sim_advance(cloud.sim, TR_SECONDS(2));
+    assert_false(bus_of(0)->peers[1]->lost);
+    for (int i = 0; i < NAMES; i++) {
+        assert_int_equal(get(0, actor(0, "one", owner, i), &count), TR_OK);
+    }
+    mesh_close(&cloud);
+}
+
+static void test_X8_BU9_a_node_that_one_side_lost_is_found_again(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+        one_sided(seed, 0);
+        one_sided(seed, 1);
+    }
+}
+
+/* Who has left is not back because something of it comes late. */
+static void test_X8_BU9_goodbye_is_for_good(void **state)
+{
+    (void)state;
+    set_up(1);
+    tri_peer *peer = bus_of(0)->peers[1];
+    assert_int_equal(peer->hello_life, peer->session.peer);
+    uint64_t life = peer->hello_life;
+    tr_system *leaving = cloud.systems[1];
+    assert_int_equal(tr_system_close(leaving, 0), TR_OK);
+    mesh_leave(&cloud, 1);
+    tr_sim_advance(cloud.sim, TR_SECONDS(1));
+    assert_true(peer->lost);
+    peer->session.ops->heard(&peer->session, life);
+    assert_true(peer->lost);
+    mesh_close(&cloud);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_X8_BU9_a_node_that_one_side_lost_is_found_again),
+        cmocka_unit_test(test_X8_BU9_goodbye_is_for_good),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
