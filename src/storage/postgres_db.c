@@ -94,7 +94,7 @@ static void set_text(tri_pg_fault *why, const char *message, const char *advice)
                    advice == NULL ? "" : ": ", advice == NULL ? "" : advice);
 }
 
-void tri_pg_no_memory(tri_pg_fault *why)
+static void no_memory(tri_pg_fault *why)
 {
     *why = (tri_pg_fault){.err = TR_ENOMEM,
                           .fault = TRI_STORE_FAULT_UNAVAILABLE,
@@ -154,6 +154,15 @@ static void why_lost(tri_pg_db *db, const char *text, tri_pg_fault *why)
     *why = (tri_pg_fault){.err = TR_ESTORAGE,
                           .fault = TRI_STORE_FAULT_UNAVAILABLE};
     set_text(why, text != NULL ? text : PQerrorMessage(db->conn), NULL);
+}
+
+void tri_pg_not_sent(tri_pg_db *db, tri_pg_fault *why)
+{
+    if (PQstatus(db->conn) == CONNECTION_OK) {
+        no_memory(why);
+    } else {
+        why_lost(db, NULL, why);
+    }
 }
 
 /* ---- waiting ---- */
@@ -448,7 +457,7 @@ static tr_err why_not_connected(tri_pg_db *db, tri_pg_fault *why)
                          "user of the connection";
 
     if (db->conn == NULL) {
-        tri_pg_no_memory(why);
+        no_memory(why);
         return why->err;
     }
     *why = (tri_pg_fault){.err = TR_ESTORAGE,

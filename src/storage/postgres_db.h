@@ -63,6 +63,7 @@ TR_NODISCARD bool tri_pg_next(tri_pg_db *db, PGresult **out, tri_pg_fault *why);
 
 /* What the server says about a result that is an error. */
 void tri_pg_why(const PGresult *result, tri_pg_fault *why);
-void tri_pg_no_memory(tri_pg_fault *why);
+/* Why a send was refused: no connection any more, or no memory. */
+void tri_pg_not_sent(tri_pg_db *db, tri_pg_fault *why);
 
 #endif

@@ -198,7 +198,7 @@ static void send_batches(tri_pg_lane *lane)
         lane->flying++;
         if (!send_steps(lane, batch)) {
             // Half a batch cannot be taken back, but a connection can.
-            tri_pg_no_memory(&why);
+            tri_pg_not_sent(&lane->db, &why);
             lose(lane, &why);
             return;
         }

@@ -439,7 +439,7 @@ static tr_err connected(tri_pg_lane *lane, tri_pg_fault *why)
     tri_pg_begin(&lane->params);
     if (!tri_pg_send(&lane->db, TRI_PG_FENCES, &lane->params) ||
         !tri_pg_send_sync(&lane->db)) {
-        tri_pg_no_memory(why);
+        tri_pg_not_sent(&lane->db, why);
         return why->err;
     }
     while (!is_end) {

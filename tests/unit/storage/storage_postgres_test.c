@@ -395,8 +395,17 @@ typedef struct saver {
     _Atomic(uint32_t) unknown;  // TR_EUNKNOWN, for the test to watch
     uint32_t refused;
     uint32_t bad;
+    char what[128];  // of the last that was bad
     _Atomic(bool) *stop;
 } saver;
+
+static void note_bad(saver *it, const char *what, tr_err err, uint64_t version)
+{
+    it->bad++;
+    snprintf(it->what, sizeof(it->what), "%s: %s, version %llu, acked %llu",
+             what, tr_errname(err), (unsigned long long)version,
+             (unsigned long long)it->acked);
+}
 
 static void load_version(saver *it, uint64_t lowest, uint64_t highest)
 {
@@ -405,18 +414,24 @@ static void load_version(saver *it, uint64_t lowest, uint64_t highest)
         tr_err err = asked_run(&load, it->store);
         uint64_t version = load.op.version;
         if (err == TR_OK) {
-            it->bad += version < lowest || version > highest;
+            if (version < lowest || version > highest) {
+                note_bad(it, "load", err, version);
+            }
             char text[32];
             snprintf(text, sizeof(text), "%.*s", (int)load.op.out_size,
                      load.op.found ? (const char *)load.op.out : "");
-            it->bad += strtoull(text, NULL, 10) != version;
+            if (strtoull(text, NULL, 10) != version) {
+                note_bad(it, text, err, version);
+            }
             it->acked = version;
         }
         tri_store_op_fini(&load.op);
         if (err == TR_OK) {
             return;
         }
-        it->bad += err != TR_ESTORAGE;
+        if (err != TR_ESTORAGE) {
+            note_bad(it, "load", err, version);
+        }
     }
 }
 
@@ -430,7 +445,8 @@ static void save_on(void *arg)
         char text[32];
         snprintf(text, sizeof(text), "%llu", (unsigned long long)it->acked + 1);
         asked save = ask_save(it->key, it->acked, text);
-        switch (asked_run(&save, it->store)) {
+        tr_err err = asked_run(&save, it->store);
+        switch (err) {
         case TR_OK:
             it->acked = save.op.version;
             // Relaxed: only a count.
@@ -445,7 +461,7 @@ static void save_on(void *arg)
             it->refused++;  // not done: the same again
             break;
         default:
-            it->bad++;
+            note_bad(it, "save", err, save.op.version);
             break;
         }
     }
@@ -494,6 +510,9 @@ static void end_savers(saver savers[SAVERS], tri_thread *threads[SAVERS],
     for (int i = 0; i < SAVERS; i++) {
         uint64_t acked = savers[i].acked;
         load_version(&savers[i], acked, acked);
+        if (savers[i].bad != 0) {
+            print_error("%s\n", savers[i].what);
+        }
         assert_int_equal(savers[i].bad, 0);
     }
 }
