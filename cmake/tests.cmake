@@ -146,10 +146,10 @@ foreach(source ${found})
 endforeach()
 
 if(TROUPE_SCRIPTS)
-    # The models are the same whichever compiler builds the rest.
-    set(areas api style install sim)
+    # Models, texts and packages are the same whichever compiler builds them.
+    set(areas api sim)
     if(TROUPE_CROSS)
-        list(APPEND areas model)
+        list(APPEND areas style install model)
     endif()
     foreach(area ${areas})
         file(GLOB_RECURSE found CONFIGURE_DEPENDS "${tests}/${area}/*.sh")

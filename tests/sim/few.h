@@ -14,10 +14,10 @@
 
 /* A simulated run has one thread: of it the thread sanitizer sees little. */
 #if defined(__SANITIZE_THREAD__)
-#define FEW_SHARE 4
+#define FEW_SHARE 8
 #elif defined(__has_feature)
 #if __has_feature(thread_sanitizer)
-#define FEW_SHARE 4
+#define FEW_SHARE 8
 #endif
 #endif
 #ifndef FEW_SHARE

@@ -259,6 +259,19 @@ static bool run_failing(uint32_t poor, int64_t n)
     return reached;
 }
 
+/* The mesh has one thread, so the thread sanitizer gets a part of all n. */
+#if defined(__SANITIZE_THREAD__)
+enum { STRIDE = 17 };
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+enum { STRIDE = 17 };
+#else
+enum { STRIDE = 1 };
+#endif
+#else
+enum { STRIDE = 1 };
+#endif
+
 static void test_BU11_BU6_X10_X53_the_nth_allocation_of_a_node(void **state)
 {
     (void)state;
@@ -268,7 +281,7 @@ static void test_BU11_BU6_X10_X53_the_nth_allocation_of_a_node(void **state)
     for (uint32_t poor = 0; poor < NODES; poor++) {
         int64_t n = 0;
         while (run_failing(poor, n)) {
-            n++;
+            n += STRIDE;
             assert_true(n < RUNS_MAX);
         }
         print_message("node %u: %lld allocations\n", poor, (long long)n);
