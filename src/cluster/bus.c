@@ -342,6 +342,17 @@ bool tri_bus_put(tri_bus *bus, uint32_t node, tri_writer *w, void *tag)
     return put;
 }
 
+bool tri_bus_put_mail(tri_bus *bus, uint32_t node, tri_writer *w, void *tag)
+{
+    tri_peer *peer = tri_bus_peer(bus, node);
+    if (peer != NULL && tri_session_is_full(&peer->session)) {
+        free(w->bytes);
+        w->bytes = NULL;
+        return false;
+    }
+    return tri_bus_put(bus, node, w, tag);
+}
+
 bool tri_bus_greet(tri_bus *bus, uint32_t node)
 {
     tri_writer w = tri_bus_item(bus, TRI_ITEM_FLUSHED);

@@ -284,6 +284,8 @@ tr_ref tri_bus_ref(tri_bus *bus, tri_virtual *v);
 tri_peer *tri_bus_peer(tri_bus *bus, uint32_t node);
 /* Queues an item; takes the writer. False: it could not, nothing is told. */
 bool tri_bus_put(tri_bus *bus, uint32_t node, tri_writer *w, void *tag);
+/* The same, of what is no answer: it leaves the reserve alone. */
+bool tri_bus_put_mail(tri_bus *bus, uint32_t node, tri_writer *w, void *tag);
 tri_writer tri_bus_item(tri_bus *bus, tri_item item);
 /* Queues an item that says nothing new: it opens the stream. */
 bool tri_bus_greet(tri_bus *bus, uint32_t node);

@@ -204,7 +204,7 @@ void tri_route_ask(tri_bus *bus, tri_route *r)
         r->token = 0;
         free(w.bytes);
         tri_route_ask_later(bus, r);
-    } else if (!tri_bus_put(bus, owner, &w, NULL)) {
+    } else if (!tri_bus_put_mail(bus, owner, &w, NULL)) {
         tri_route_ask_later(bus, r);
     }
 }

@@ -812,14 +812,15 @@ void tri_call_send(tri_bus *bus, tri_route *r, tri_parcel *p)
         return;
     }
     tri_writer w = tri_bus_item(bus, TRI_ITEM_MESSAGE);
-    if (peer != NULL) {
+    if (peer != NULL && tri_session_is_full(&peer->session)) {
+        err = TR_EFULL;  // before its type is declared
+    } else if (peer != NULL) {
         err = p->kind == TRI_PARCEL_PASSED
                   ? write_passed(bus, r, p, peer, &w)
                   : write_ours(bus, r, p, peer, &w);
     }
-    if (err == TR_OK && !tri_bus_put(bus, r->node, &w, p)) {
-        err = peer->session.count >= TRI_SESSION_QUEUE ? TR_EFULL
-                                                       : TR_ENOMEM;
+    if (err == TR_OK && !tri_bus_put_mail(bus, r->node, &w, p)) {
+        err = tri_session_is_full(&peer->session) ? TR_EFULL : TR_ENOMEM;
     }
     free(w.bytes);
     if (err != TR_OK) {

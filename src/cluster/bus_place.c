@@ -188,7 +188,7 @@ void tri_route_unregister(tri_bus *bus, tri_virtual *v, uint64_t number)
     tri_writer w = tri_bus_item(bus, TRI_ITEM_GONE);
     tri_write_u64(&w, number);
     tri_write_text(&w, v->text);
-    (void)tri_bus_put(bus, owner, &w, NULL);
+    (void)tri_bus_put_mail(bus, owner, &w, NULL);
 }
 
 void tri_route_gone(tri_bus *bus, tri_peer *peer, tri_reader *r)

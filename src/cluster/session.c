@@ -82,6 +82,14 @@ void tri_session_fini(tri_session *s)
     s->count = 0;
 }
 
+bool tri_session_is_full(const tri_session *s)
+{
+    _Static_assert(TRI_SESSION_RESERVE > 2 * TRI_SESSION_WINDOW &&
+                       TRI_SESSION_RESERVE < TRI_SESSION_QUEUE,
+                   "room for the answers to all that is under way");
+    return s->count >= TRI_SESSION_QUEUE - TRI_SESSION_RESERVE;
+}
+
 tr_err tri_session_put(tri_session *s, const void *bytes, size_t size,
                        void *tag, tr_nanos now)
 {

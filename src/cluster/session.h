@@ -21,6 +21,12 @@
 enum {
     TRI_SESSION_WINDOW = 256,     // items under way
     TRI_SESSION_QUEUE = 1 << 16,  // items kept, sent or not
+    /*
+     * The last of them are not for mail. What is taken may have to be
+     * answered: of two nodes that both take nothing, for their queues are
+     * full, neither would ever have room again. More than both windows.
+     */
+    TRI_SESSION_RESERVE = 1 << 14,
 };
 
 #define TRI_SESSION_RESEND TR_MS(20)   // then twice that, and so on
@@ -90,6 +96,8 @@ void tri_session_leave(tri_session *s);
  */
 TR_NODISCARD tr_err tri_session_put(tri_session *s, const void *bytes,
                                     size_t size, void *tag, tr_nanos now);
+/* Only the reserve is left: no room for what nobody has asked for. */
+bool tri_session_is_full(const tri_session *s);
 void tri_session_packet(tri_session *s, const tri_packet *packet,
                         tr_nanos now);
 /* Sends what may be sent, again where it is time, and acknowledgements. */

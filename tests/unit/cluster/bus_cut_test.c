@@ -131,11 +131,59 @@ static void test_X8_BU9_goodbye_is_for_good(void **state)
     mesh_close(&cloud);
 }
 
+/* ---- both queues are full ---- */
+
+/*
+ * In front of either queue is a question that the other must answer, which
+ * needs room in the other queue.
+ */
+static void test_X53_BU11_full_queues_still_give_answers(void **state)
+{
+    enum { MAIL = TRI_SESSION_QUEUE + 500, BURST = 1000 };
+    int64_t zeros, ones;
+    (void)state;
+    set_up(1);
+    tr_ref to_one = actor(0, "one", 1, 0), to_zero = actor(1, "zero", 0, 0);
+    assert_int_equal(get(0, to_one, &ones), TR_OK);
+    assert_int_equal(get(1, to_zero, &zeros), TR_OK);
+    tr_sim_advance(cloud.sim, TR_SECONDS(2));
+    tri_sim_net_partition(cloud.net, 1, TR_SECONDS(3));
+    tr_tell(cloud.systems[0], actor(0, "one", 1, 1), Add);
+    tr_tell(cloud.systems[1], actor(1, "zero", 0, 1), Add);
+    tr_sim_advance(cloud.sim, TR_MS(1));
+    for (int i = 0; i < MAIL; i++) {
+        tr_tell(cloud.systems[0], to_one, Add);
+        tr_tell(cloud.systems[1], to_zero, Add);
+        if (i % BURST == 0) {
+            tr_sim_advance(cloud.sim, TR_MS(1));
+        }
+    }
+    tr_sim_advance(cloud.sim, TR_MS(500));
+    assert_true(tri_session_is_full(&bus_of(0)->peers[1]->session));
+    assert_true(tri_session_is_full(&bus_of(1)->peers[0]->session));
+    tr_sim_advance(cloud.sim, TR_SECONDS(60));
+    for (uint32_t i = 0; i < 2; i++) {
+        assert_int_equal(tri_bus_count(cloud.systems[i]).lost_streams, 0);
+    }
+    // All that was queued has come; the rest had no room.
+    enum { QUEUED = TRI_SESSION_QUEUE - TRI_SESSION_RESERVE - 100 };
+    assert_int_equal(get(0, to_one, &ones), TR_OK);
+    assert_int_equal(get(1, to_zero, &zeros), TR_OK);
+    assert_in_range(ones, QUEUED, MAIL);
+    assert_in_range(zeros, QUEUED, MAIL);
+    assert_int_equal(get(0, actor(0, "one", 1, 1), &ones), TR_OK);
+    assert_int_equal(get(1, actor(1, "zero", 0, 1), &zeros), TR_OK);
+    assert_int_equal(ones, 1);
+    assert_int_equal(zeros, 1);
+    mesh_close(&cloud);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_X8_BU9_a_node_that_one_side_lost_is_found_again),
         cmocka_unit_test(test_X8_BU9_goodbye_is_for_good),
+        cmocka_unit_test(test_X53_BU11_full_queues_still_give_answers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
