@@ -20,7 +20,7 @@
 #include "cluster/wire.h"
 
 enum {
-    TRI_WIRE_VERSION = 1,
+    TRI_WIRE_VERSION = 2,              // 2: envelopes count their returns
     TRI_PACKET_HEAD = 56,              // bytes in front of the item
     TRI_PACKET_MAX = 16 * 1024 * 1024, // an item may have so many bytes
     TRI_FORWARDS_MAX = 2,              // MS7

@@ -180,6 +180,7 @@ static void test_X34_packets_carry_lives_and_damage_is_found(void **state)
     (void)state;
     tri_packet_write(&w, &sent);
     assert_int_equal(w.size, TRI_PACKET_HEAD + 5);
+    assert_int_equal(w.bytes[2], TRI_WIRE_VERSION);
     assert_true(tri_packet_read(&got, w.bytes, w.size));
     assert_int_equal(got.life, 11);
     assert_int_equal(got.to_life, 12);
