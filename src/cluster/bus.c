@@ -411,7 +411,8 @@ static bool try_again(tri_bus *bus)
         }
     }
     bool answers = tri_call_owed(bus), watches = tri_watch_owed(bus);
-    return answers || watches ||
+    bool claims = tri_route_claims_owed(bus);
+    return answers || watches || claims ||
            atomic_load_explicit(&bus->announce, memory_order_relaxed);
 }
 

@@ -124,6 +124,7 @@ typedef struct tri_route {
     uint64_t ended;           // nodes that must still hear of its end,
     uint32_t reason;          // ... and why it ended
     bool watches_owed;        // ended, or our watch, could not be sent
+    bool claim_owed;          // to the present owner of its shard
 } tri_route;
 
 /* A request that was sent: the callback (BU5). */
@@ -182,7 +183,12 @@ struct tri_bus {
     bool watches_owed;        // some route has watches_owed
     _Atomic(bool) announce;   // not all have heard of all our kinds
     uint64_t next_number;     // correlations and tokens (VA13)
-    struct { uint64_t missing; tr_nanos until; } *handover;  // of each shard
+    struct {
+        uint64_t missing;     // whose claims we wait for, as the owner
+        tr_nanos until;
+        bool owed;            // our claims are not all queued yet
+    } *handover;              // of each shard
+    bool claims_owed;         // of some shard
     tri_bus_counts counts;
 };
 
@@ -318,6 +324,8 @@ bool tri_route_flush(tri_bus *bus, tri_peer *peer, tri_reader *r);
 void tri_route_flushed(tri_bus *bus, tri_peer *peer, tri_reader *r);
 void tri_route_shard(tri_bus *bus, uint32_t shard, uint32_t owner,
                      uint64_t epoch);
+/* Claims that could not be sent, once more. True: some are left. */
+bool tri_route_claims_owed(tri_bus *bus);
 void tri_route_lost(tri_bus *bus, uint32_t node);
 void tri_parcel_done(tri_bus *bus, tri_parcel *p, bool received, bool sent);
 /* What a dead letter says of an error. */

@@ -5,11 +5,13 @@
  * from the new owner, who places nothing until all have (docs/design/0011).
  *
  * Invariant: of two activations of one name that claim it, the first stays
- * and the other is stopped.
+ * and the other is stopped. A node says that it has claimed all of a shard
+ * after all its claims; what there is no room or memory for stays owed.
  */
 #include "cluster/bus_route.h"
 
-static void send_moved(tri_bus *bus, uint32_t to, const char *text,
+/* False: it could not. */
+static bool send_moved(tri_bus *bus, uint32_t to, const char *text,
                        uint32_t node, uint64_t number, bool lost)
 {
     tri_writer w = tri_bus_item(bus, TRI_ITEM_MOVED);
@@ -17,7 +19,7 @@ static void send_moved(tri_bus *bus, uint32_t to, const char *text,
     tri_write_u64(&w, number);
     tri_write_u8(&w, lost);
     tri_write_text(&w, text);
-    (void)tri_bus_put(bus, to, &w, NULL);
+    return tri_bus_put(bus, to, &w, NULL);
 }
 
 /* Another activation of it was first: ours ends, its mail goes there. */
@@ -55,24 +57,27 @@ void tri_route_moved(tri_bus *bus, tri_peer *peer, tri_reader *reader)
     }
 }
 
-static void claim(tri_bus *bus, uint32_t owner, uint64_t epoch, tri_virtual *v,
+/* False: no memory, or no room in the queue. */
+static bool claim(tri_bus *bus, uint32_t owner, uint64_t epoch, tri_virtual *v,
                   uint64_t number)
 {
     tri_decision decision;
     if (owner == bus->here) {
         tri_place place = {.node = bus->here, .number = number};
         if (tri_directory_register(&bus->cluster->directory, v->text, v->size,
-                                   place, &decision) == TR_OK &&
-            decision.kind == TRI_PLACE_RACE) {
+                                   place, &decision) != TR_OK) {
+            return false;
+        }
+        if (decision.kind == TRI_PLACE_RACE) {
             lose(bus, v, decision.place.number);
         }
-        return;
+        return true;
     }
     tri_writer w = tri_bus_item(bus, TRI_ITEM_CLAIM);
     tri_write_u64(&w, number);
     tri_write_u64(&w, epoch);
     tri_write_text(&w, v->text);
-    (void)tri_bus_put(bus, owner, &w, NULL);
+    return tri_bus_put(bus, owner, &w, NULL);
 }
 
 /* What claims to us was told that we are the owner, perhaps before us. */
@@ -105,11 +110,10 @@ bool tri_route_claim(tri_bus *bus, tri_peer *peer, tri_reader *r)
                                place, &decision) != TR_OK) {
         return false;
     }
-    if (decision.kind == TRI_PLACE_RACE) {
-        send_moved(bus, peer->node, text, decision.place.node,
-                   decision.place.number, true);
-    }
-    return true;
+    // If that cannot be sent, the claim comes again and loses again.
+    return decision.kind != TRI_PLACE_RACE ||
+           send_moved(bus, peer->node, text, decision.place.node,
+                      decision.place.number, true);
 }
 
 void tri_route_claimed(tri_bus *bus, tri_peer *peer, tri_reader *r)
@@ -137,6 +141,65 @@ static uint64_t reachable(tri_bus *bus)
     return nodes;
 }
 
+static tri_route *first_route(tri_bus *bus)
+{
+    // Routes are added in front and stay.
+    tri_lock_take(&bus->routes_lock);
+    tri_route *first = bus->routes;
+    tri_lock_drop(&bus->routes_lock);
+    return first;
+}
+
+static uint64_t number_here(tri_bus *bus, tri_route *r)
+{
+    tri_shard *records = &bus->cluster->shards[r->v->shard];
+    tri_lock_take(&records->lock);
+    uint64_t here = tri_virtual_is_active(r->v) ? r->here : 0;
+    tri_lock_drop(&records->lock);
+    return here;
+}
+
+/* What is owed of the shard, and that this was all. False: not all. */
+static bool claim_owed(tri_bus *bus, uint32_t shard)
+{
+    uint64_t epoch;
+    uint32_t owner = tri_shard_owner(&bus->cluster->directory, shard, &epoch);
+    for (tri_route *r = first_route(bus); r != NULL; r = r->next) {
+        if (r->v->shard != shard || !r->claim_owed) {
+            continue;
+        }
+        uint64_t here = number_here(bus, r);
+        if (here != 0 && !claim(bus, owner, epoch, r->v, here)) {
+            return false;
+        }
+        r->claim_owed = false;
+    }
+    if (owner != bus->here) {
+        tri_writer w = tri_bus_item(bus, TRI_ITEM_CLAIMED);
+        tri_write_u32(&w, shard);
+        tri_write_u64(&w, epoch);
+        if (!tri_bus_put(bus, owner, &w, NULL)) {
+            return false;
+        }
+    }
+    bus->handover[shard].owed = false;
+    return true;
+}
+
+bool tri_route_claims_owed(tri_bus *bus)
+{
+    uint64_t failed = 0;  // owners: where one fails, the next would, too
+    for (uint32_t i = 0; bus->claims_owed && i < TRI_SHARDS; i++) {
+        uint32_t owner = tri_shard_owner(&bus->cluster->directory, i, NULL);
+        if (bus->handover[i].owed && (failed >> owner & 1) == 0 &&
+            !claim_owed(bus, i)) {
+            failed |= UINT64_C(1) << owner;
+        }
+    }
+    bus->claims_owed = failed != 0;
+    return bus->claims_owed;
+}
+
 void tri_route_shard(tri_bus *bus, uint32_t shard, uint32_t owner,
                      uint64_t epoch)
 {
@@ -152,28 +215,17 @@ void tri_route_shard(tri_bus *bus, uint32_t shard, uint32_t owner,
     if (!newer) {
         return;
     }
-    tri_lock_take(&bus->routes_lock);
-    tri_route *first = bus->routes;
-    tri_lock_drop(&bus->routes_lock);
-    // Routes are added in front and stay.
-    for (tri_route *r = first; r != NULL; r = r->next) {
+    for (tri_route *r = first_route(bus); r != NULL; r = r->next) {
         if (r->v->shard != shard) {
             continue;
         }
-        tri_lock_take(&records->lock);
-        uint64_t here = tri_virtual_is_active(r->v) ? r->here : 0;
-        tri_lock_drop(&records->lock);
-        if (here != 0) {
-            claim(bus, owner, epoch, r->v, here);
-        }
+        r->claim_owed = number_here(bus, r) != 0;
         if (r->state == TRI_ROUTE_ASKING) {
             tri_route_ask_later(bus, r);
         }
     }
-    if (owner != bus->here) {
-        tri_writer w = tri_bus_item(bus, TRI_ITEM_CLAIMED);
-        tri_write_u32(&w, shard);
-        tri_write_u64(&w, epoch);
-        (void)tri_bus_put(bus, owner, &w, NULL);
+    bus->handover[shard].owed = true;
+    if (!claim_owed(bus, shard)) {
+        bus->claims_owed = true;
     }
 }

@@ -53,14 +53,21 @@ static void set_up(uint64_t seed)
     tr_sim_advance(cloud.sim, TR_SECONDS(1));
 }
 
-/* The nth actor of that kind whose shard the owner has, for node `from`. */
+/* The nth name of that kind whose shard the owner has. */
+static void name(const char *kind, uint32_t owner, int nth, char *out,
+                 size_t size)
+{
+    for (int i = 0; nth >= 0; i++) {
+        snprintf(out, size, "shop::%s/k%d", kind, i);
+        nth -= tri_shard_of(out, strlen(out)) % 2 == owner;
+    }
+}
+
+/* Its actor, for node `from`. */
 static tr_ref actor(uint32_t from, const char *kind, uint32_t owner, int nth)
 {
     char text[64];
-    for (int i = 0; nth >= 0; i++) {
-        snprintf(text, sizeof(text), "shop::%s/k%d", kind, i);
-        nth -= tri_shard_of(text, strlen(text)) % 2 == owner;
-    }
+    name(kind, owner, nth, text, sizeof(text));
     return tr_virtual_named(cloud.systems[from], text);
 }
 
@@ -178,12 +185,51 @@ static void test_X53_BU11_full_queues_still_give_answers(void **state)
     mesh_close(&cloud);
 }
 
+/* A shard gets another owner while nothing more can be queued for it. */
+static void test_DI8_DI10_X53_claims_wait_for_room(void **state)
+{
+    int64_t count = 0;
+    char text[64];
+    (void)state;
+    set_up(1);
+    name("zero", 0, 0, text, sizeof(text));
+    tr_ref ours = tr_virtual_named(cloud.systems[0], text);
+    uint32_t shard = tri_shard_of(text, strlen(text));
+    tr_tell(cloud.systems[0], ours, Add);
+    assert_int_equal(get(0, ours, &count), TR_OK);
+    assert_int_equal(tr_host(cloud.systems[1], zero), TR_OK);
+    tr_sim_advance(cloud.sim, TR_SECONDS(1));
+    tri_sim_net_partition(cloud.net, 1, TR_SECONDS(2));
+    tri_session *s = &bus_of(0)->peers[1]->session;
+    unsigned char nothing[18] = {TRI_ITEM_FLUSHED};
+    tr_err err;
+    do {
+        err = tri_session_put(s, nothing, sizeof(nothing), NULL, TR_SECONDS(2));
+    } while (err == TR_OK);
+    assert_int_equal(err, TR_ELIMIT);
+    for (uint32_t i = 0; i < 2; i++) {
+        tri_bus_shard(cloud.systems[i], shard, 1, 2);
+    }
+    tr_sim_advance(cloud.sim, TR_MS(500));
+    assert_true(bus_of(0)->handover[shard].owed);
+    tr_sim_advance(cloud.sim, TR_SECONDS(10));
+    assert_false(bus_of(0)->handover[shard].owed);
+    assert_false(bus_of(0)->claims_owed);
+    assert_int_equal(tri_bus_count(cloud.systems[0]).lost_streams, 0);
+    // The new owner has heard of the activation, and makes no second one.
+    tr_ref there = tr_virtual_named(cloud.systems[1], text);
+    assert_int_equal(get(1, there, &count), TR_OK);
+    assert_int_equal(count, 1);
+    mesh_close(&cloud);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_X8_BU9_a_node_that_one_side_lost_is_found_again),
         cmocka_unit_test(test_X8_BU9_goodbye_is_for_good),
         cmocka_unit_test(test_X53_BU11_full_queues_still_give_answers),
+        cmocka_unit_test(test_DI8_DI10_X53_claims_wait_for_room),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
