@@ -197,6 +197,10 @@ static void test_DI8_DI10_X53_claims_wait_for_room(void **state)
     uint32_t shard = tri_shard_of(text, strlen(text));
     tr_tell(cloud.systems[0], ours, Add);
     assert_int_equal(get(0, ours, &count), TR_OK);
+    for (int i = 0; i < NAMES; i++) {  // node 1 knows that 0 has many
+        int64_t none;
+        assert_int_equal(get(0, actor(0, "zero", 1, i), &none), TR_OK);
+    }
     assert_int_equal(tr_host(cloud.systems[1], zero), TR_OK);
     tr_sim_advance(cloud.sim, TR_SECONDS(1));
     tri_sim_net_partition(cloud.net, 1, TR_SECONDS(2));
