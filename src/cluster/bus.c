@@ -438,7 +438,7 @@ void tri_bus_settle(tri_bus *bus)
             due = next < due ? next : due;
         }
     }
-    if (due != TR_FOREVER && due < bus->timer_due) {
+    if (bus->has_bell && due < bus->timer_due) {
         bus->timer_due = due;
         tri_bell_set(bus->ctx, due > now ? due - now : 1);
     }
@@ -447,20 +447,23 @@ void tri_bus_settle(tri_bus *bus)
 
 /* ---- the actor ---- */
 
+/* Where there was no memory for the bell, the next turn makes it. */
 static tri_bus *enter(tr_ctx *ctx, Bus *self)
 {
-    self->bus->ctx = ctx;
-    return self->bus;
+    tri_bus *bus = self->bus;
+    Tick tick = {};
+    bus->ctx = ctx;
+    if (!bus->has_bell) {
+        bus->has_bell = tri_bell_try(ctx, &Tick_tr_type, &tick);
+    }
+    return bus;
 }
 
 /* Says hello to all: who asks first then knows who hosts what. */
 static tr_err bus_start(tr_ctx *ctx, Bus *self)
 {
+    self->bus->has_bell = false;  // an earlier life's has ended with it
     tri_bus *bus = enter(ctx, self);
-    Tick tick = {};
-    if (!tri_bell_try(ctx, &Tick_tr_type, &tick)) {
-        return TR_ENOMEM;
-    }
     bus->timer_due = TR_FOREVER;
     tri_lock_take(&bus->cluster->kinds_lock);
     tri_kind *kind = bus->cluster->first_kind;
@@ -562,8 +565,9 @@ static tr_err on_terminated(tr_ctx *ctx, Bus *self, const tr_terminated *m)
 /* The system closes: nothing is left that nobody would hear of. */
 static tr_err bus_stop(tr_ctx *ctx, Bus *self, tr_reason reason)
 {
-    tri_bus *bus = enter(ctx, self);
+    tri_bus *bus = self->bus;
     (void)reason;
+    bus->ctx = ctx;  // no bell is made any more
     tri_cluster *cluster = bus->cluster;
     for (uint32_t i = 0; i < TRI_SHARDS; i++) {
         tri_lock_take(&cluster->shards[i].lock);
@@ -669,9 +673,15 @@ static tr_err join(tri_actor_from *who, const tri_bus_options *o)
         return TR_ENOMEM;
     }
     set_owners(cluster, o);
+    // Without memory for its start it begins again, for as long as it takes.
+    tr_supervision policy = {.size = sizeof(policy),
+                             .max_restarts = UINT32_MAX,
+                             .backoff_min = TRI_ROUTE_RETRY,
+                             .backoff_max = TR_SECONDS(1)};
     tr_spawn_options options = {.size = sizeof(options), .name = "bus",
                                 .init = &(Bus){.bus = bus},
-                                .init_size = sizeof(Bus)};
+                                .init_size = sizeof(Bus),
+                                .supervision = &policy};
     bus->self = tri_spawn_under(who, who->sys->system, &bus_actor, &options,
                                 TRI_CELL_SYSTEM);
     if (bus->self.cell == 0) {

@@ -170,6 +170,7 @@ struct tri_bus {
     char address[300];
     tr_ctx *ctx;              // of the turn
     bool closed;              // its actor has ended
+    bool has_bell;            // there was memory for it
     tr_nanos timer_due;       // of the bell; TR_FOREVER: not set
     tri_peer *peers[TRI_DIRECTORY_NODES];  // made on demand (BU9)
     tri_lock kinds_lock;      // kinds: looked at by senders too

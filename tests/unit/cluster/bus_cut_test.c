@@ -227,6 +227,31 @@ static void test_DI8_DI10_X53_claims_wait_for_room(void **state)
     mesh_close(&cloud);
 }
 
+/* ---- the start ---- */
+
+/* The n-th allocation of a bus that starts fails: it is a bus all the same. */
+static void test_BU11_X53_a_bus_starts_with_little_memory(void **state)
+{
+    enum { STARTS = 12 };
+    (void)state;
+    if (!TRI_FAULTS) {  // a release build has no hook for this
+        skip();
+    }
+    for (int n = 0; n < STARTS; n++) {
+        int64_t count;
+        mesh_open(&cloud, 1, 2, true);
+        tri_mem_fail_after(&cloud.systems[0]->mem, n);
+        tr_sim_advance(cloud.sim, TR_MS(1));
+        tri_mem_fail_after(&cloud.systems[0]->mem, -1);
+        assert_int_equal(tr_host(cloud.systems[1], one), TR_OK);
+        tr_sim_advance(cloud.sim, TR_SECONDS(1));
+        assert_true(bus_of(0)->has_bell);
+        assert_int_equal(get(0, actor(0, "one", 0, 0), &count), TR_OK);
+        assert_int_equal(get(0, actor(0, "one", 1, 0), &count), TR_OK);
+        mesh_close(&cloud);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -234,6 +259,7 @@ int main(void)
         cmocka_unit_test(test_X8_BU9_goodbye_is_for_good),
         cmocka_unit_test(test_X53_BU11_full_queues_still_give_answers),
         cmocka_unit_test(test_DI8_DI10_X53_claims_wait_for_room),
+        cmocka_unit_test(test_BU11_X53_a_bus_starts_with_little_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
