@@ -112,14 +112,14 @@ const tr_serializer *tri_state_serializer(tr_ctx *ctx)
 
 /* ---- loading ---- */
 
-static tr_err decode(tr_ctx *ctx, const tr_type *type, void *self,
+/* Through *made, since a state that is read in part is none. */
+static tr_err decode(tr_ctx *ctx, const tr_type *type, void *self, void *made,
                      const tri_question *q)
 {
     tri_texts pieces = {.ctx = ctx};
     tri_allocator mem = tri_texts_allocator(&pieces);
     tri_codec_error error = {.at = 0};
     tri_stored stored;
-    void *made = tr_scratch(ctx, type->size);
     tr_err err = tri_stored_open(&stored, q->op.out, q->op.out_size, &error);
     if (err == TR_OK) {
         err = tri_stored_read(&stored, tri_state_serializer(ctx), type, made,
@@ -142,6 +142,7 @@ static tr_err load(tr_ctx *ctx, const tr_type *type, void *self)
 {
     tri_ext *ext = tri_ext_of(ctx->cell);
     tri_question *q;
+    void *made = tr_scratch(ctx, type->size);  // may panic: before there is q
     TR_TRY(tri_question_new(ctx, TR_STORE_LOAD, 0, &q));
     TR_TRY(tri_question_ask(ctx, q, "load"));
     tr_err err = q->op.err;
@@ -150,7 +151,7 @@ static tr_err load(tr_ctx *ctx, const tr_type *type, void *self)
     } else {
         ext->version = q->op.found ? q->op.version : 0;
         if (q->op.found) {
-            err = decode(ctx, type, self, q);
+            err = decode(ctx, type, self, made, q);
         }
     }
     tri_question_free(q);
