@@ -262,6 +262,16 @@ static bool come_home(tri_bus *bus, tri_parcel *p)
     return true;
 }
 
+/* The cache is as good as wrong: the owner is asked again. */
+static void forget_place(tri_bus *bus, tri_route *r)
+{
+    if (r->away) {
+        tri_flush_begin(bus, r, bus->here, TRI_NUMBER_NONE);
+    } else {
+        r->state = TRI_ROUTE_NONE;
+    }
+}
+
 void tri_route_arrived(tri_bus *bus, tri_route *r, tri_parcel *p)
 {
     uint64_t number = p->head->place;
@@ -282,6 +292,10 @@ void tri_route_arrived(tri_bus *bus, tri_route *r, tri_parcel *p)
         p->head->sender_node == bus->here && !tri_route_is_here(bus, r)) {
         // Two caches lead to each other: once all is home, ask the owner.
         tri_flush_begin(bus, r, bus->here, TRI_NUMBER_NONE);
+    } else if (!granted && r->state == TRI_ROUTE_REMOTE &&
+               r->number < number && !tri_route_is_here(bus, r)) {
+        // It was here and has ended; what we know of is older still.
+        forget_place(bus, r);
     }
     if (r->state == TRI_ROUTE_FLUSHING && (p->head->through >> bus->here & 1)) {
         tri_route_add_back(bus, r, p);
@@ -307,16 +321,6 @@ void tri_route_find(tri_bus *bus, tri_route *r)
     if (r->state == TRI_ROUTE_NONE) {
         tri_route_ask(bus, r);
         tri_route_go(bus, r);
-    }
-}
-
-/* The cache is as good as wrong: the owner is asked again. */
-static void forget_place(tri_bus *bus, tri_route *r)
-{
-    if (r->away) {
-        tri_flush_begin(bus, r, bus->here, TRI_NUMBER_NONE);
-    } else {
-        r->state = TRI_ROUTE_NONE;
     }
 }
 
