@@ -239,7 +239,7 @@ void tri_schedule(tri_worker *worker, tri_cell *cell)
     }
 }
 
-bool tri_schedules_fresh(tri_worker *worker, const tri_cell *cell)
+bool tri_schedules_here(tri_worker *worker, const tri_cell *cell)
 {
     return cell->home == TRI_HOME_NONE && !worker->stepping &&
            worker->group == group_of(worker->sys, cell);
@@ -247,7 +247,7 @@ bool tri_schedules_fresh(tri_worker *worker, const tri_cell *cell)
 
 void tri_schedule_fresh(tri_worker *worker, tri_cell *cell)
 {
-    if (tri_schedules_fresh(worker, cell)) {
+    if (tri_schedules_here(worker, cell)) {
         tri_fresh_push(worker, cell);
     } else {
         tri_schedule(worker, cell);

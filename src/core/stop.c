@@ -74,7 +74,7 @@ void tri_children_signal(tr_ctx *ctx, uint32_t signal)
         if (!tri_signal_claim(child, id, signal)) {
             continue;
         }
-        if (tri_schedules_fresh(worker, child)) {
+        if (tri_schedules_here(worker, child)) {
             if (first == NULL) {
                 first = child;
             } else {

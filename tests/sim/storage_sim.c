@@ -8,24 +8,6 @@
  */
 #include "storage_bank.h"
 
-static tr_err all_answer(tr_sim *sim, void *user)
-{
-    board *b = user;
-
-    for (uint32_t n = 0; n < NODES; n++) {
-        tr_system *sys = tr_sim_node(sim, n);
-        for (uint32_t i = 0; i < COUNTERS; i++) {
-            Stored last;
-            TR_TRY(tr_ask(sys, tr_virtual(sys, "counter", names[i]), &last, 0,
-                          Look, .board = (uint64_t)(uintptr_t)b, .node = n,
-                          .index = i));
-        }
-    }
-    return b->acks >= RAISES / 4
-               ? states_are_right(sim, user)
-               : tr_sim_fail(sim, "only %" PRIu64 " saves", b->acks);
-}
-
 int main(int argc, char **argv)
 {
     board b = {0};
