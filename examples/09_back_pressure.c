@@ -144,7 +144,7 @@ static void soft_limit(tr_system *sys)
         TR_MUST(tr_ask(sys, c, &count, TR_SECONDS(30), HowMany));
     }
     printf("  handled: %u, %s waiting at once\n", count.jobs,
-           deepest <= 2 * SOFT_LIMIT ? "a few" : "too many");
+           deepest < JOBS / 10 ? "a few" : "too many");
 }
 
 int main(void)
