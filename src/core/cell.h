@@ -54,7 +54,7 @@ typedef struct tri_group tri_group;
 #define TRI_SYS_CLOSED ((uintptr_t)4)
 #define TRI_SYS_BITS   ((uintptr_t)7)
 
-/* tri_cell.flags, set at spawn; the group is in bits 8 to 15. */
+/* tri_cell.flags, most of them set at spawn; the group is in bits 8 to 15. */
 enum {
     TRI_CELL_OUTSIDE = 1,   // a promise or probe: scheduling wakes a thread
     TRI_CELL_BOUNDED = 2,   // hard mailbox limit
@@ -62,7 +62,7 @@ enum {
     TRI_CELL_PINNED = 8,    // `home` is for life
     TRI_CELL_VIRTUAL = 16,  // lives again and again: sys->virtuals
     TRI_CELL_URGENT = 32,   // has been sent urgent mail
-    TRI_CELL_TIGHT = 128,   // a soft limit so small that each send looks
+    TRI_CELL_TIGHT = 128,   // each send looks at the soft limit: tri_tighten
     TRI_CELL_GROUP_SHIFT = 8,
     TRI_CELL_ZOMBIE = 64,        // has ended for everybody else: force.c
     TRI_CELL_FAMILY = 1 << 16,   // ending, and waits for its children

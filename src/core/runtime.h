@@ -568,6 +568,11 @@ void tri_dead(tri_worker *worker, tr_ref to, tr_msg *msg, uint32_t reason);
 /* Tells senders that wait for room; the other: if there is some now. */
 void tri_room(tri_worker *worker, tri_cell *cell);
 void tri_room_if_low(tri_worker *worker, tri_cell *cell);
+/*
+ * Mail beside a parked turn is moved to the queue as it comes, so pushes do
+ * not see how much waits: with a deep queue each of them is to look.
+ */
+void tri_tighten(tri_worker *worker, tri_cell *cell);
 /* Before each message of a bounded mailbox: drops what is too much. */
 void tri_bounded_trim(tri_worker *worker, tri_cell *cell);
 

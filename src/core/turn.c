@@ -741,6 +741,7 @@ static verdict beside_parked(tr_ctx *ctx)
             }
             return AGAIN;
         }
+        tri_tighten(ctx->worker, cell);
         return tri_sleep(ctx->worker, cell, true) ? GONE : AGAIN;
     }
     return tri_sleep(ctx->worker, cell, false) ? GONE : AGAIN;

@@ -419,6 +419,34 @@ static void test_x27_mb12_pa8_a_fast_producer_is_slowed_down(void **state)
     stage_close(&it);
 }
 
+/* One at a time: the receiver takes each over before the next comes. */
+static tr_err act_trickle(tr_ctx *ctx, puppet *self, const Act *m, void *arg)
+{
+    (void)self;
+    (void)m;
+    for (int i = 0; i < 1000; i++) {
+        tr_tell(ctx, *(tr_ref *)arg, Note, .value = i);
+        TR_TRY(tr_sleep(ctx, TR_MS(1)));
+    }
+    return TR_OK;
+}
+
+static void test_x27_mb12_mail_beside_a_parked_turn_is_bounded(void **state)
+{
+    stage it;
+    (void)state;
+    stage_open(&it);
+    tr_ref ref = stage_spawn(&it, .soft_limit = 100);  // has READ handlers
+    stage_tell(&it, ref, act_sleep, (void *)TR_SECONDS(60));
+    stage_tell(&it, it.one, act_trickle, &ref);
+    stage_pass(&it, TR_SECONDS(30));
+    assert_in_range(stage_depth(&it, ref), 100, 200);
+    stage_pass(&it, TR_SECONDS(40));
+    assert_int_equal(stage_depth(&it, ref), 0);
+    assert_int_equal(atomic_load(&it.note_count), 1000);
+    stage_close(&it);
+}
+
 static tr_err act_flood_back(tr_ctx *ctx, puppet *self, const Act *m,
                              void *arg)
 {
@@ -555,6 +583,7 @@ int main(void)
         cmocka_unit_test(test_mb10_a_limit_counts_nothing_but_mail),
         cmocka_unit_test(test_mb10_drop_old_leaves_timers_alone),
         cmocka_unit_test(test_x27_mb12_pa8_a_fast_producer_is_slowed_down),
+        cmocka_unit_test(test_x27_mb12_mail_beside_a_parked_turn_is_bounded),
         cmocka_unit_test(
             test_x27_two_that_flood_each_other_do_not_stand_still),
         cmocka_unit_test(test_x27_an_alarm_is_published),
