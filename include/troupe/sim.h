@@ -15,6 +15,8 @@
 
 #include <troupe/base.h>
 
+typedef struct tr_close_report tr_close_report;  // system.h
+
 /*
  * What goes wrong: probabilities from 0.0 to 1.0, each for one occasion (a
  * message, a file operation, a step of the world). What the disk forgets in a
@@ -124,6 +126,24 @@ TR_API tr_nanos tr_sim_now(const tr_sim *sim);
 TR_API void tr_sim_kill(tr_sim *sim, uint32_t index, tr_nanos down);
 /* The same, and its disk is empty when it comes up: another machine. */
 TR_API void tr_sim_replace(tr_sim *sim, uint32_t index, tr_nanos down);
+/*
+ * The node ends in the ordinary way, as a program does after SIGTERM: its
+ * system is closed, with that timeout (0: the system's default), and comes up
+ * again after `down`, as with tr_sim_kill. From now on tr_sim_node is NULL, and
+ * no thread but the node's own may use the system. A node that is not up stays
+ * as it is. While it closes it can still be killed.
+ */
+TR_API void tr_sim_shutdown(tr_sim *sim, uint32_t index, tr_nanos timeout,
+                            tr_nanos down);
+/*
+ * What the node's last tr_sim_shutdown came to: the result of tr_system_close,
+ * and *report (or NULL), whose size the caller sets. Errors: TR_EWOULDBLOCK (it
+ * is under way), TR_ESTOPPED (there was none, or the node was not up, or was
+ * killed before the end), TR_EINVAL (the size), those of tr_system_close.
+ */
+TR_API TR_NODISCARD tr_err tr_sim_shutdown_report(const tr_sim *sim,
+                                                  uint32_t index,
+                                                  tr_close_report *report);
 /* The node stands still for span: a long collection, a swapped-out page. */
 TR_API void tr_sim_pause(tr_sim *sim, uint32_t index, tr_nanos span);
 

@@ -6,7 +6,7 @@
  * last look. Main only takes steps, and after each one decides what goes
  * wrong and whether the program is still right.
  *
- *     down -> booting -> up -> down ...
+ *     down -> booting -> up -> (closing) -> down ...
  *
  * A killed system is not freed at once: a thread of the workload may wait in
  * it, and does so until its time is over, as a client of a dead node would.
@@ -51,15 +51,19 @@ typedef enum node_state {
     NODE_DOWN,
     NODE_BOOTING,
     NODE_UP,
+    NODE_CLOSING,  // tr_sim_shutdown
 } node_state;
 
 typedef struct run run;
 
-/* One attempt of a process to come up, until it is up or was killed. */
+/*
+ * One attempt of a process to come up, until it is up or was killed; or its
+ * way down, until it has ended or was killed.
+ */
 typedef struct boot {
     struct boot *next;  // in run->boots
     struct run_node *rn;
-    tr_system *sys;  // opened, and not yet the node's
+    tr_system *sys;  // opened, and not yet the node's; or its no more
     bool ended;      // its thread has returned
 } boot;
 
@@ -67,8 +71,11 @@ typedef struct run_node {
     run *owner;
     tri_sim_node *node;
     node_state state;
-    boot *boot;               // while booting
+    boot *boot;               // while booting or closing
     tr_nanos down;            // before it boots again
+    tr_nanos timeout;         // of the shutdown
+    tr_err closed;            // what became of the last shutdown
+    tr_close_report report;
     _Atomic(uint32_t) hurry;  // 1: do not wait so long
 } run_node;
 
@@ -178,10 +185,12 @@ static void boot_main(void *arg)
 }
 
 /*
- * The main thread of a process. It is one of the library's for the world: if
+ * A main thread of a process. It is one of the library's for the world: if
  * its node is killed it stands still, and ends by itself after the run.
  */
-static void boot_begin(run_node *rn)
+static void process_thread(run_node *rn, const char *name,
+                           void (*main)(void *boot), tr_system *sys,
+                           node_state state)
 {
     run *it = rn->owner;
     tri_world *world = &rn->node->world;
@@ -191,9 +200,10 @@ static void boot_begin(run_node *rn)
 
     if (b != NULL) {
         b->rn = rn;
+        b->sys = sys;
         b->next = it->boots;
         it->boots = b;
-        err = world->ops->thread_start(world, &thread, "tr-boot", boot_main, b);
+        err = world->ops->thread_start(world, &thread, name, main, b);
         b->ended = err != TR_OK;
     }
     if (err != TR_OK) {
@@ -201,10 +211,15 @@ static void boot_begin(run_node *rn)
         return;
     }
     rn->boot = b;
-    rn->state = NODE_BOOTING;
+    rn->state = state;
 }
 
-/* After it was killed: outside, since there is no process. */
+static void boot_begin(run_node *rn)
+{
+    process_thread(rn, "tr-boot", boot_main, NULL, NODE_BOOTING);
+}
+
+/* After its end: outside, since there is no process. */
 static void boot_again_main(void *arg)
 {
     run_node *rn = arg;
@@ -222,10 +237,95 @@ static void boot_again_main(void *arg)
     boot_begin(rn);
 }
 
+static void boot_again(run_node *rn)
+{
+    tri_world *outside = &rn->owner->sim->outside.world;
+    tri_thread *thread;
+    tr_err err = outside->ops->thread_start(outside, &thread, "node",
+                                            boot_again_main, rn);
+
+    if (err != TR_OK) {
+        fail(rn->owner, "no thread for a node", err);
+    }
+}
+
+static void set_down(run_node *rn, tr_nanos down)
+{
+    rn->down = down < TR_FOREVER / 2 ? down : TR_FOREVER / 2;
+    // Relaxed: the world is one thread.
+    atomic_store_explicit(&rn->hurry, 0, memory_order_relaxed);
+}
+
+/* ---- the end of a process ---- */
+
+/* If its node is killed meanwhile, this goes on after the run. */
+static void shutdown_main(void *arg)
+{
+    boot *b = arg;
+    run_node *rn = b->rn;
+    tr_close_report report = {.size = sizeof(report)};
+    tr_err err = tr_system_close_report(b->sys, rn->timeout, &report);
+
+    b->sys = NULL;
+    b->ended = true;
+    if (rn->owner->over) {
+        return;
+    }
+    rn->closed = err;
+    rn->report = report;
+    rn->boot = NULL;
+    rn->state = NODE_DOWN;
+    tri_sim_note(rn->owner->sim, TRI_KIND_NODE, rn->node->index, TRI_NODE_DOWN,
+                 "down, in good order");
+    boot_again(rn);
+}
+
+void tr_sim_shutdown(tr_sim *sim, uint32_t index, tr_nanos timeout,
+                     tr_nanos down)
+{
+    TRI_CHECK(sim->run != NULL);
+    TRI_CHECK(index < sim->node_count);
+    run_node *rn = &run_of(sim)->nodes[index];
+    tr_system *sys = rn->node->sys;
+
+    if (rn->state == NODE_CLOSING) {
+        return;
+    }
+    rn->closed = TR_ESTOPPED;
+    if (rn->state != NODE_UP) {
+        return;
+    }
+    set_down(rn, down);
+    rn->timeout = timeout;
+    rn->node->sys = NULL;
+    process_thread(rn, "tr-shutdown", shutdown_main, sys, NODE_CLOSING);
+}
+
+tr_err tr_sim_shutdown_report(const tr_sim *sim, uint32_t index,
+                              tr_close_report *report)
+{
+    TRI_CHECK(sim->run != NULL);
+    TRI_CHECK(index < sim->node_count);
+    const run *it = sim->run;
+    const run_node *rn = &it->nodes[index];
+
+    if (rn->state == NODE_CLOSING) {
+        return TR_EWOULDBLOCK;
+    }
+    if (report != NULL) {
+        if (report->size != sizeof(*report)) {
+            return TR_EINVAL;
+        }
+        *report = rn->report;
+        report->size = sizeof(*report);
+    }
+    return rn->closed;
+}
+
 /* Inside tr_system_open a system is only half of one, and cannot be buried. */
 static bool can_kill(const run_node *rn)
 {
-    return rn->state == NODE_UP ||
+    return rn->state == NODE_UP || rn->state == NODE_CLOSING ||
            (rn->state == NODE_BOOTING && rn->boot->sys != NULL);
 }
 
@@ -233,15 +333,18 @@ static bool can_kill(const run_node *rn)
 static void kill_node(run *it, run_node *rn, tr_nanos down, bool lose_disk)
 {
     tri_sim_node *node = rn->node;
-    tri_world *outside = &it->sim->outside.world;
-    tri_thread *thread;
 
     if (!can_kill(rn) || !tri_sim_bury(node)) {
         return;
     }
     tri_sim_note(it->sim, TRI_KIND_NODE, node->index, TRI_NODE_DOWN,
-                 rn->state == NODE_UP ? "down" : "down, while it came up");
-    rn->down = down < TR_FOREVER / 2 ? down : TR_FOREVER / 2;
+                 rn->state == NODE_UP        ? "down"
+                 : rn->state == NODE_BOOTING ? "down, while it came up"
+                                             : "down, while it closed");
+    if (rn->state == NODE_CLOSING) {
+        rn->closed = TR_ESTOPPED;
+    }
+    set_down(rn, down);
     rn->state = NODE_DOWN;
     rn->boot = NULL;
     node->sys = NULL;
@@ -255,13 +358,7 @@ static void kill_node(run *it, run_node *rn, tr_nanos down, bool lose_disk)
     if (lose_disk) {
         tri_sim_disk_lose(it->sim, node->index);
     }
-    // Relaxed: the world is one thread.
-    atomic_store_explicit(&rn->hurry, 0, memory_order_relaxed);
-    tr_err err = outside->ops->thread_start(outside, &thread, "node",
-                                            boot_again_main, rn);
-    if (err != TR_OK) {
-        fail(it, "no thread for a node", err);
-    }
+    boot_again(rn);
 }
 
 void tr_sim_kill(tr_sim *sim, uint32_t index, tr_nanos down)
@@ -662,7 +759,8 @@ static tr_err prepare(run *it, const tri_sim_plan *plan)
         }
     }
     for (uint32_t i = 0; i < sim->node_count; i++) {
-        it->nodes[i] = (run_node){.owner = it, .node = sim->nodes[i]};
+        it->nodes[i] = (run_node){.owner = it, .node = sim->nodes[i],
+                                  .closed = TR_ESTOPPED};
     }
     tri_sim_set_faults(sim, it->options.faults);
     for (uint32_t i = 0; i < TRI_FAULT_COUNT; i++) {
