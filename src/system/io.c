@@ -208,9 +208,6 @@ tr_err tr_wait_fd(tr_ctx *ctx, int fd, uint32_t events, tr_nanos timeout,
     tr_err err = fd_arm(ctx, &wait, events);
     if (err == TR_OK) {
         err = tri_park(ctx, &wait.wait);
-        if (err == TR_ELIMIT) {
-            (void)fd_cancel(&wait.wait);
-        }
     }
     tri_wait_finish(ctx, &wait.wait);
     if (ready != NULL) {
@@ -379,9 +376,6 @@ tr_err tr_blocking(tr_ctx *ctx, tr_err (*fn)(void *arg), void *arg)
         return err;
     }
     err = tri_park(ctx, &wait.wait);
-    if (err == TR_ELIMIT) {
-        (void)job_cancel(&wait.wait);
-    }
     tri_wait_finish(ctx, &wait.wait);
     // Acquire: as job_done; DONE means that the job is ours to free.
     if (atomic_load_explicit(&mine->state, memory_order_acquire) == DONE) {

@@ -225,6 +225,10 @@ tr_err tri_question_new(tr_ctx *ctx, tr_store_call call, uint32_t pieces,
 
 tr_err tri_question_ask(tr_ctx *ctx, tri_question *q, const char *site)
 {
+    if (ctx->cancel != TR_OK) {  // such a turn waits for nothing any more
+        tri_question_free(q);
+        return ctx->cancel;
+    }
     tri_ext *ext = tri_ext_of(ctx->cell);
     question_wait wait = {.wait = {.kind = TRI_WAIT_OUTSIDE,
                                    .cancel = leave_question, .site = site},
@@ -246,10 +250,6 @@ tr_err tri_question_ask(tr_ctx *ctx, tri_question *q, const char *site)
     wait.wait.done = !parks && is_answered(q);
     bool at_once = wait.wait.done;
     err = tri_park(ctx, &wait.wait);
-    if (err == TR_ELIMIT && leave_question(&wait.wait)) {
-        tri_wait_finish(ctx, &wait.wait);
-        return err;
-    }
     tri_wait_finish(ctx, &wait.wait);
     // Acquire: as `answered`; DONE means that the question is ours.
     if (atomic_load_explicit(&q->state, memory_order_acquire) != DONE) {
