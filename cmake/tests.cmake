@@ -14,6 +14,7 @@
 set(tests "${PROJECT_SOURCE_DIR}/tests")
 
 # troupe_test_properties(<test> <timeout in s> <label>)
+# The timeout is for a test that hangs: ten times and more of what it takes.
 function(troupe_test_properties test timeout label)
     set_tests_properties(${test} PROPERTIES
         TIMEOUT ${timeout} LABELS ${label} ENVIRONMENT "${test_environment}"
@@ -78,7 +79,7 @@ foreach(source ${found})
     set(layer "${CMAKE_MATCH_1}")
     set(file "${CMAKE_MATCH_2}")
     if(NOT CMAKE_CROSSCOMPILING OR layer MATCHES "^(base|core)$")
-        troupe_test(unit.${layer}.${file} unit 120 ${source})
+        troupe_test(unit.${layer}.${file} unit 600 ${source})
     endif()
 endforeach()
 
@@ -89,21 +90,21 @@ endif()
 file(GLOB found CONFIGURE_DEPENDS "${tests}/sim/*_sim.c")
 foreach(source ${found})
     string(REGEX MATCH "([^/]+)_sim\\.c$" match "${source}")
-    troupe_test(sim.${CMAKE_MATCH_1} sim 300 ${source})
+    troupe_test(sim.${CMAKE_MATCH_1} sim 900 ${source})
 endforeach()
 
 file(GLOB found CONFIGURE_DEPENDS "${tests}/stress/*_stress.c")
 foreach(source ${found})
     string(REGEX MATCH "([^/]+)_stress\\.c$" match "${source}")
     set(name stress.${CMAKE_MATCH_1})
-    troupe_test(${name} stress 600 ${source})
+    troupe_test(${name} stress 900 ${source})
     set_tests_properties(${name} PROPERTIES PROCESSORS 2)
 endforeach()
 
 file(GLOB found CONFIGURE_DEPENDS "${tests}/crash/*_crash.c")
 foreach(source ${found})
     string(REGEX MATCH "([^/]+)_crash\\.c$" match "${source}")
-    troupe_test(crash.${CMAKE_MATCH_1} crash 300 ${source})
+    troupe_test(crash.${CMAKE_MATCH_1} crash 900 ${source})
 endforeach()
 
 file(GLOB found CONFIGURE_DEPENDS "${tests}/api/*_test.c")
@@ -120,7 +121,7 @@ foreach(source ${found})
         target_link_libraries(${target} PRIVATE troupe_${component})
     endforeach()
     add_test(NAME ${name} COMMAND ${test_launcher} $<TARGET_FILE:${target}>)
-    troupe_test_properties(${name} 120 api)
+    troupe_test_properties(${name} 600 api)
 endforeach()
 
 # A fuzz target is one file with LLVMFuzzerTestOneInput. Everywhere its corpus
@@ -129,7 +130,7 @@ file(GLOB found CONFIGURE_DEPENDS "${tests}/fuzz/*_fuzz.c")
 foreach(source ${found})
     string(REGEX MATCH "([^/]+)_fuzz\\.c$" match "${source}")
     set(name "${CMAKE_MATCH_1}")
-    troupe_test(fuzz.${name} fuzz 120 ${source})
+    troupe_test(fuzz.${name} fuzz 600 ${source})
     target_sources(fuzz_${name} PRIVATE "${tests}/fuzz/replay.c")
     set_property(TEST fuzz.${name} APPEND PROPERTY ENVIRONMENT
         "TR_CORPUS=${tests}/fuzz/corpus/${name}")
@@ -163,7 +164,7 @@ if(TROUPE_SCRIPTS)
             set(name ${area}.${stem})
             add_test(NAME ${name} COMMAND "${script}"
                 WORKING_DIRECTORY "${PROJECT_BINARY_DIR}")
-            set(limit 300)
+            set(limit 900)
             if(area STREQUAL "model")
                 set(limit 900)  # Spin computes all the time
             endif()
@@ -183,7 +184,7 @@ if(TROUPE_CROSS)
     if(cross_cc AND cross_qemu)
         add_test(NAME cross.aarch64 COMMAND "${tests}/cross/run.sh"
             "${PROJECT_SOURCE_DIR}" "${PROJECT_BINARY_DIR}/aarch64")
-        troupe_test_properties(cross.aarch64 600 cross)
+        troupe_test_properties(cross.aarch64 900 cross)
     else()
         message(STATUS "troupe: no aarch64 compiler or qemu, not tested")
     endif()

@@ -150,7 +150,14 @@ tr_err tri_watch_ref(tri_worker *worker, tr_system *sys, tri_cell *watcher,
     if (!foreign && tri_map_get(&ext->watching, target.id) != NULL) {
         return TR_OK;  // DW7
     }
-    if (tri_mem_should_fail(&sys->mem)) {
+    tri_cell *cell = tri_ref_cell(target);
+    // Relaxed: a glance; the target compares the id again.
+    bool alive = !foreign && !tri_cell_is_zombie(cell) &&
+                 atomic_load_explicit(&cell->id, memory_order_relaxed) ==
+                     target.id;
+    // The target's half finds its room there: an unwatch relies on that.
+    if (tri_mem_should_fail(&sys->mem) ||
+        (alive && tri_ext_need(worker, cell) == NULL)) {
         return TR_ENOMEM;
     }
     tri_watch *watch = calloc(1, sizeof(*watch));
@@ -170,15 +177,11 @@ tr_err tri_watch_ref(tri_worker *worker, tr_system *sys, tri_cell *watcher,
     *watching = (tri_watching){.node = {.kind = TRI_NODE_UNWATCH},
                                .target = target, .watch = watch,
                                .watcher_id = self.id, .in_order = in_order};
-    tri_cell *cell = tri_ref_cell(target);
     if (cell == watcher) {
         tri_watch_arrived(worker, watcher, watch);
         return TR_OK;
     }
-    // Relaxed: a glance; the target compares the id again.
-    if (foreign ||
-        atomic_load_explicit(&cell->id, memory_order_relaxed) != target.id ||
-        tri_cell_is_zombie(cell)) {
+    if (!alive) {
         send_back(worker, watch, TR_NO_SUCH_ACTOR);
     } else if (tri_push_system(worker, cell, &watch->node)) {
         (void)tri_force_late(worker, cell, target.id);

@@ -175,6 +175,78 @@ static void test_stop_and_restart_need_no_memory(void **state)
     }
 }
 
+typedef struct bare {
+    int nothing;
+} bare;
+
+static tr_err on_bare(tr_ctx *ctx, bare *self, const Note *m)
+{
+    (void)ctx;
+    self->nothing = (int)m->value;
+    return TR_OK;
+}
+
+TR_ACTOR(bares, bare, TR_ON(Note, on_bare));
+
+static tr_err act_watch_it(tr_ctx *ctx, puppet *self, const Act *m, void *arg)
+{
+    (void)self;
+    (void)m;
+    tr_watch(ctx, *(tr_ref *)arg);
+    return TR_OK;
+}
+
+typedef struct short_watch {
+    tr_ref target;
+    int64_t n;  // this many allocations succeed
+} short_watch;
+
+static tr_err act_watch_and_not(tr_ctx *ctx, puppet *self, const Act *m,
+                                void *arg)
+{
+    tri_mem *mem = &self->stage->sys->mem;
+    short_watch *it = arg;
+    (void)m;
+    tri_mem_fail_after(mem, it->n);
+    tr_watch(ctx, it->target);  // panics where it finds that out itself
+    clean(tr_sleep(ctx, TR_MS(1)));
+    tri_mem_fail_after(mem, -1);
+    // What the target had no memory for, it has now.
+    TR_TRY(act_ask(ctx, self->stage->three, act_watch_it, &it->target,
+                   TR_SECONDS(1)));
+    tr_unwatch(ctx, it->target);
+    return tr_sleep(ctx, TR_MS(1));
+}
+
+/* DW9: a target without memory for a watcher has none to forget. */
+static void test_DW9_unwatch_of_a_watch_that_found_no_memory(void **state)
+{
+    (void)state;
+    if (!TRI_FAULTS) {  // a release build has no hook for this
+        skip();
+    }
+    int watched = 0;
+    for (int64_t n = 0; n < 12; n++) {
+        stage it;
+        stage_open(&it);
+        short_watch plan = {.target = tr_spawn(it.sys, bares), .n = n};
+        stage_settle(&it);
+        tr_err err = stage_ask(&it, it.one, act_watch_and_not, &plan);
+        tri_mem_fail_after(&it.sys->mem, -1);
+        tr_stop(it.sys, plan.target);
+        stage_pass(&it, TR_SECONDS(1));
+        if (err == TR_OK) {
+            expect_notes(&it, 1000 + TR_STOPPED);  // to the other alone
+            watched++;
+        } else {
+            expect_err(err, TR_EPANIC);
+            assert_int_equal(atomic_load(&it.note_count), 0);
+        }
+        stage_close(&it);
+    }
+    assert_in_range(watched, 1, 11);
+}
+
 /* ---- restarts leak nothing ---- */
 
 static void count_down(void *object)
@@ -252,6 +324,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_nth_allocation_fails_for_every_n),
         cmocka_unit_test(test_stop_and_restart_need_no_memory),
+        cmocka_unit_test(test_DW9_unwatch_of_a_watch_that_found_no_memory),
         cmocka_unit_test(test_failing_restarts_leak_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
