@@ -39,7 +39,7 @@ typedef struct Run {
     Ledger ledger;
     Screen screen;
     Node node;
-    tr_nanos start, next_line, end, killed_at;
+    tr_nanos start, next_line, killed_at;
     uint32_t nodes, kills, returns;
     char half[READ_RECORDS * sizeof(Record)];  // records, the last one in part
     size_t half_size;
@@ -187,14 +187,11 @@ static void note_return(Run *run)
 
 /* ---- the run ---- */
 
-static tr_nanos next_kill(const Run *run)
+/* How long a node works once it is up, however long it took to come. */
+static tr_nanos stint(const Run *run)
 {
     tr_nanos span = run->options->duration;
-    if (span == TR_FOREVER) {
-        return now(run) + KILL_EVERY;
-    }
-    return run->kills < KILLS ? span / (KILLS + 1) * (run->kills + 1)
-                              : TR_FOREVER;
+    return span == TR_FOREVER ? KILL_EVERY : span / (KILLS + 1);
 }
 
 static bool unexpected_end(Run *run)
@@ -207,10 +204,10 @@ static bool unexpected_end(Run *run)
     return false;
 }
 
-/* Nodes come and are killed until the time is over; the last one is left. */
+/* Nodes come, work and are killed; the last one is left. */
 static bool work(Run *run)
 {
-    tr_nanos end = run->options->duration;
+    bool endless = run->options->duration == TR_FOREVER;
     for (;;) {
         if (!start_node(run, false)) {
             return false;
@@ -221,11 +218,10 @@ static bool work(Run *run)
         if (run->kills > 0 && run->ledger.open) {
             note_return(run);
         }
-        tr_nanos kill_at = next_kill(run);
-        if (!listen_until(run, kill_at < end ? kill_at : end, NULL)) {
+        if (!listen_until(run, now(run) + stint(run), NULL)) {
             return unexpected_end(run);
         }
-        if (interrupted || now(run) >= end) {
+        if (interrupted || (!endless && run->kills == KILLS)) {
             return true;
         }
         kill_node(run);

@@ -41,7 +41,7 @@ must_say "$dir/pg" 'yes  2 times killed by SIGKILL, 2 times back'
 # Until Ctrl-C.
 KEEP=1 ACCOUNTS=100 "$bank" >"$dir/keep" &
 pid=$!
-for _ in $(seq 600); do
+for _ in $(seq 6000); do  # long: a machine may be busy
     grep -q 'transfers' "$dir/keep" && break
     sleep 0.1
 done
