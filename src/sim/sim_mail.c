@@ -43,7 +43,7 @@ typedef struct pair {
 
 /* A behaviour whose slots lead here: what they led to. */
 typedef struct led {
-    const tri_behaviour *behaviour;
+    tri_behaviour *behaviour;
     tr_handler any;
     const tr_handler *any_was;
     tr_handler_fn fn[];
@@ -698,15 +698,58 @@ static void free_all(tri_map *map)
     tri_map_fini(map);
 }
 
+static void mail_free(tri_sim_mail *mail)
+{
+    free_all(&mail->letters);
+    free_all(&mail->pairs);
+    free_all(&mail->led);
+    free_all(&mail->callbacks);
+    free(mail);
+}
+
+/* Handlers and dead letters go where they went before. */
+static void lead_back(tri_sim_mail *mail)
+{
+    led *it;
+
+    for (tri_map_iter i = tri_map_iter_begin(&mail->led);
+         (it = tri_map_iter_next(&mail->led, &i)) != NULL;) {
+        for (uint32_t k = 0; k <= it->behaviour->mask; k++) {
+            it->behaviour->slots[k].fn = it->fn[k];
+        }
+        it->behaviour->any = it->any_was;
+    }
+    mail->sys->up = mail->up;
+}
+
+void tri_sim_mail_end(tr_sim *sim, tr_system *sys)
+{
+    tri_sim_mail **at = &sim->mail;
+    letter *it;
+
+    while (*at != NULL && (*at)->sys != sys) {
+        at = &(*at)->next;
+    }
+    tri_sim_mail *mail = *at;
+    if (mail == NULL) {
+        return;
+    }
+    // Nobody looks any more after the run.
+    for (tri_map_iter i = tri_map_iter_begin(&mail->letters);
+         sim->after_step != NULL &&
+         (it = tri_map_iter_next(&mail->letters, &i)) != NULL;) {
+        missed(mail, it);
+    }
+    *at = mail->next;
+    lead_back(mail);
+    mail_free(mail);
+}
+
 void tri_sim_mail_free(tr_sim *sim)
 {
     while (sim->mail != NULL) {
         tri_sim_mail *mail = sim->mail;
         sim->mail = mail->next;
-        free_all(&mail->letters);
-        free_all(&mail->pairs);
-        free_all(&mail->led);
-        free_all(&mail->callbacks);
-        free(mail);
+        mail_free(mail);
     }
 }

@@ -40,6 +40,11 @@ typedef struct tri_sim_mail_count {
 } tri_sim_mail_count;
 tri_sim_mail_count tri_sim_mail_counted(const tri_sim_mail *mail);
 
+/*
+ * The system has been closed and is freed now: what was in its mailboxes has
+ * been handled or told. The next one at this address has a ledger of its own.
+ */
+void tri_sim_mail_end(tr_sim *sim, tr_system *sys);
 void tri_sim_mail_free(tr_sim *sim);
 
 #endif

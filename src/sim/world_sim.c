@@ -18,6 +18,7 @@
 
 #include "sim/sim.h"
 #include "sim/sim_disk.h"
+#include "sim/sim_mail.h"
 #include "sim/sim_trace.h"
 
 #define MILLION INT64_C(1000000)
@@ -173,6 +174,7 @@ static void sim_detach(tri_world *world, tri_driven *driven)
         i++;
     }
     TRI_CHECK(i < sim->system_count);
+    tri_sim_mail_end(sim, driven->system);
     sim->system_count--;
     memmove(&sim->systems[i], &sim->systems[i + 1],
             (sim->system_count - i) * sizeof(sim->systems[0]));

@@ -495,8 +495,10 @@ tr_err tr_system_close_report(tr_system *sys, tr_nanos timeout,
                                             sys->system_id},
                               TRI_SIG_STOP, start + span);
     tr_ref root = {guardian_ref(sys, sys->root).cell, sys->root_id};
+    // All of its time, and a second where that is over.
+    tr_nanos at_least = world->ops->mono(world) + TR_SECONDS(1);
     ended = end_guardian(sys, root, TRI_SIG_STOP,
-                         world->ops->mono(world) + TR_SECONDS(1)) && ended;
+                         TRI_MAX(start + span, at_least)) && ended;
     // Relaxed: statistics.
     uint32_t forced =
         atomic_load_explicit(&layers->forced, memory_order_relaxed);

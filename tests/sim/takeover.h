@@ -2,9 +2,10 @@
  * takeover.h - shards change their owner and nodes die; nobody notices.
  *
  * Three nodes over a network. A membership, played by the workload, gives
- * shards to other nodes, node by node and each a little later; it kills nodes, says that they are dead, gives their shards
- * away, and lets them come back in another life. Meanwhile actors are asked
- * from all nodes, often by all at once, and watched from a node that stays.
+ * shards to other nodes, node by node and each a little later; it kills nodes,
+ * says that they are dead, gives their shards away, and lets them come back in
+ * another life. Meanwhile actors are asked from all nodes, often by all at
+ * once, and watched from a node that stays.
  *   - of each name at most one activation is alive at any time;
  *   - every watch is told of an end: that of the activation, or of its node;
  *   - the work goes on: questions are answered.
@@ -49,6 +50,10 @@ typedef struct board {
     tr_storage *store;
     uint64_t counted[KEYS];  // the highest number that was answered
     uint64_t asked, answered, told;
+    uint32_t asking[NODES];  // calls under way
+    uint32_t notes;          // that a caller sends before each call
+    uint64_t noted, handled; // notes: sent, and handled
+    uint64_t dead;           // ... or a dead letter
     tr_ref guard;
     tr_ref callers[NODES];
     const char *broken;
@@ -58,6 +63,7 @@ static board the_board;  // one world at a time
 
 TR_MESSAGE(Answer, (uint32_t, key), (uint64_t, count));
 TR_REQUEST(Who, Answer);
+TR_MESSAGE(Note);
 TR_MESSAGE(Guard, (uint32_t, key));
 TR_MESSAGE(Call, (uint32_t, key));
 
@@ -125,29 +131,58 @@ static tr_err on_who(tr_ctx *ctx, Target *self, const Who *m)
     return tr_reply(ctx, m, .key = self->key, .count = self->count);
 }
 
+static tr_err on_note(tr_ctx *ctx, Target *self, const Note *m)
+{
+    (void)ctx, (void)self, (void)m;
+    the_board.handled++;
+    return TR_OK;
+}
+
 TR_ACTOR(target, Target, TR_HOOK(pre_start, target_start),
-         TR_HOOK(post_stop, target_stop), TR_ON(Who, on_who));
+         TR_HOOK(post_stop, target_stop), TR_ON(Who, on_who),
+         TR_ON(Note, on_note));
 
 /* ---- those who ask, and the one who watches ---- */
+
+#define PATIENCE TR_SECONDS(20)
+#define SLACK    TR_SECONDS(5)  // clocks that are wrong, nodes that stand still
 
 static void ask(tr_ctx *ctx, tr_ref ref)
 {
     board *b = &the_board;
-
+    uint32_t here = node_of(ctx);
+    tr_sim *sim = b->mesh.sim;
+    tr_nanos begun = tr_sim_now(sim);
     Answer answer;
 
     b->asked++;
-    if (tr_ask(ctx, ref, &answer, TR_SECONDS(20), Who) == TR_OK) {
+    if (here < NODES) {  // else its node is just being killed
+        b->asking[here]++;
+    }
+    if (tr_ask(ctx, ref, &answer, PATIENCE, Who) == TR_OK) {
         uint64_t *counted = &b->counted[answer.key];
         b->answered++;
         *counted = answer.count > *counted ? answer.count : *counted;
+    }
+    if (here == NODES || node_of(ctx) != here) {
+        return;  // it was killed
+    }
+    b->asking[here]--;
+    if (tr_sim_now(sim) - begun > PATIENCE + SLACK) {
+        broken("a call took too long");
     }
 }
 
 static tr_err on_call(tr_ctx *ctx, void *self, const Call *m)
 {
+    tr_ref ref = tr_virtual(ctx, "target", keys[m->key]);
+
     (void)self;
-    ask(ctx, tr_virtual(ctx, "target", keys[m->key]));
+    for (uint32_t i = 0; i < the_board.notes; i++) {
+        the_board.noted++;
+        tr_tell(ctx, ref, Note);
+    }
+    ask(ctx, ref);
     return TR_OK;
 }
 
@@ -225,22 +260,32 @@ static void give_away(tr_sim *sim, board *b, uint32_t i, uint32_t owner)
     }
 }
 
-static void kill_one(tr_sim *sim, board *b, uint32_t node)
+/* A node before it comes back. */
+static tr_nanos any_while(tr_sim *sim)
 {
-    if (b->mesh.systems[node] == NULL) {
-        return;
-    }
-    b->kills++;
+    return TR_SECONDS(1) + (tr_nanos)tr_sim_random(sim, TR_SECONDS(2));
+}
+
+/* Nothing comes from it or goes to it any more. */
+static void unplug(board *b, uint32_t node)
+{
     mesh_leave(&b->mesh, node);
     tri_sim_net_forget(b->mesh.net, node);
-    tr_sim_kill(sim, node, TR_SECONDS(1) +
-                               (tr_nanos)tr_sim_random(sim, TR_SECONDS(2)));
-    while (tr_sim_node(sim, node) != NULL) {
-        tr_sim_advance(sim, 1);
-    }
+}
+
+/* Its process is no more, and nobody has told the others. */
+static void was_killed(board *b, uint32_t node)
+{
+    b->kills++;
     for (uint32_t i = 0; i < KEYS; i++) {
         b->active[i][node] = 0;
     }
+    b->asking[node] = 0;
+}
+
+/* The others hear that it has ended, and have its shards. */
+static void tell_of_end(tr_sim *sim, board *b, uint32_t node)
+{
     for (uint32_t n = 0; n < NODES; n++) {
         if (b->mesh.systems[n] != NULL) {
             tri_bus_dead(b->mesh.systems[n], node);
@@ -251,6 +296,20 @@ static void kill_one(tr_sim *sim, board *b, uint32_t node)
             give_away(sim, b, i, HOME);
         }
     }
+}
+
+static void kill_one(tr_sim *sim, board *b, uint32_t node)
+{
+    if (b->mesh.systems[node] == NULL) {
+        return;
+    }
+    unplug(b, node);
+    tr_sim_kill(sim, node, any_while(sim));
+    while (tr_sim_node(sim, node) != NULL) {
+        tr_sim_advance(sim, 1);
+    }
+    was_killed(b, node);
+    tell_of_end(sim, b, node);
 }
 
 static void look_up_shards(board *b)
@@ -312,7 +371,7 @@ static void call_all(tr_sim *sim, board *b, uint32_t key)
     }
 }
 
-static tr_err workload(tr_sim *sim, void *user)
+static inline tr_err workload(tr_sim *sim, void *user)
 {
     board *b = user;
     bool deadly = !b->cut && tr_sim_random(sim, 2) == 0;

@@ -335,6 +335,36 @@ static void test_SH9_a_node_is_killed_while_it_closes(void **state)
     }
 }
 
+/* The next system may be at the same address: it must not have the ledger. */
+static tr_err look_for_the_ledger(tr_sim *sim, void *user)
+{
+    program *it = user;
+
+    for (uint32_t round = 0; round < 2; round++) {
+        TR_TRY(tr_ask(tr_sim_node(sim, 0), it->refs[0], NULL, TR_SECONDS(1),
+                      Add, .n = 1));
+        assert_non_null(sim->mail);
+        tr_sim_shutdown(sim, 0, TR_SECONDS(2), TR_SECONDS(1));
+        assert_int_equal(await_shutdown(sim, 0, NULL), TR_OK);
+        assert_null(sim->mail);
+        tr_sim_advance(sim, TR_SECONDS(2));
+    }
+    return TR_OK;
+}
+
+static void test_TE4_mail_of_a_system_ends_with_it(void **state)
+{
+    (void)state;
+    program it = {0};
+    tr_sim_options options = options_of(&it);
+
+    options.workload = look_for_the_ledger;
+    options.at_end = NULL;
+    options.nodes = 1;
+    assert_int_equal(run(options, 1, NULL).err, TR_OK);
+    assert_int_equal(it.boots[0], 3);
+}
+
 static tr_err shut_down_at_the_end(tr_sim *sim, void *user)
 {
     (void)user;
@@ -636,6 +666,7 @@ int main(void)
         cmocka_unit_test(test_a_workload_kills_nodes),
         cmocka_unit_test(test_SH9_nodes_end_in_good_order_and_come_back),
         cmocka_unit_test(test_SH9_a_node_is_killed_while_it_closes),
+        cmocka_unit_test(test_TE4_mail_of_a_system_ends_with_it),
         cmocka_unit_test(test_SH9_the_last_shutdown_ends_with_the_workload),
         cmocka_unit_test(test_a_spoilt_boot_is_tried_again),
         cmocka_unit_test(test_a_boot_must_not_fail_in_a_calm_world),
