@@ -130,6 +130,14 @@ uint32_t tri_inbox_take(tri_inbox *inbox, tri_list *out, uint32_t max,
     }
 }
 
+uint32_t tri_inbox_count(tri_inbox *inbox)
+{
+    tri_lock_take(&inbox->lock);
+    uint32_t count = inbox->count;
+    tri_lock_drop(&inbox->lock);
+    return count;
+}
+
 bool tri_inbox_is_closed(tri_inbox *inbox)
 {
     tri_lock_take(&inbox->lock);

@@ -36,6 +36,8 @@ void tri_inbox_close(tri_inbox *inbox);
  */
 uint32_t tri_inbox_take(tri_inbox *inbox, tri_list *out, uint32_t max,
                         tr_nanos timeout);
+/* How many wait now. */
+uint32_t tri_inbox_count(tri_inbox *inbox);
 bool tri_inbox_is_closed(tri_inbox *inbox);
 
 #endif

@@ -101,6 +101,9 @@ static int put(tri_sqlite_store *store, const tri_journal_entry *entry,
                         tri_sqlite_sum_hashed(entry->hash, version, bytes));
     }
     int code = tri_sqlite_step(statement);
+    if (code == SQLITE_DONE) {
+        tri_versions_put(&store->versions, key, version);
+    }
     return code == SQLITE_DONE ? SQLITE_OK : code;
 }
 
@@ -277,7 +280,10 @@ void tri_sqlite_fold_step(tri_sqlite_store *store, uint32_t rows)
             return;
         }
     }
-    if (step(store, rows, &done) == SQLITE_OK) {
+    tri_versions_begin(&store->versions);
+    bool is_well = step(store, rows, &done) == SQLITE_OK;
+    tri_versions_end(&store->versions);
+    if (is_well) {
         if (done) {
             finish(store);
         }

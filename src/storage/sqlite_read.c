@@ -41,6 +41,10 @@ static int load(tri_sqlite_store *store, tri_store_op *op, uint64_t folded)
             return tri_sqlite_end(statement, SQLITE_CORRUPT);
         }
         (void)tri_store_give(op, bytes.at, bytes.size, version);
+        tri_versions_offer(&store->versions, store->reader.stamp, op->key,
+                           version);
+    } else if (code == SQLITE_DONE) {
+        tri_versions_offer(&store->versions, store->reader.stamp, op->key, 0);
     }
     return tri_sqlite_end(statement, code);
 }
@@ -104,6 +108,8 @@ static int begin(tri_sqlite_store *store, uint64_t *folded)
 {
     tri_sqlite_db *db = &store->reader.db;
     uint64_t last;
+
+    store->reader.stamp = tri_versions_stamp(&store->versions);
     int code = tri_sqlite_db_run(db, TRI_SQL_BEGIN_READ);
 
     if (code == SQLITE_OK) {

@@ -25,11 +25,20 @@
 #define SHARED_NAP  INT64_C(150000)  // longer than most naps of on_busy
 #define GATE_WAIT   TR_MS(100)
 #define SETTLE_SPAN TR_MS(100)  // between two tries, if nobody writes
+/* How long a batch may wait for those who are due; see wait_for_more. */
+#define FILL_SHARE  4                // of a commit's time: a quarter
+#define FILL_MAX    TR_MS(4)         // in all
+#define FILL_NAP    INT64_C(100000)  // between two looks
+#define CROWD_SHARE 8                // by which it shrinks, and may be missed
 
 /* ---- transactions ---- */
 
-static void forget_fences(tri_sqlite_writer *writer)
+/* What is known of the file by heart. */
+static void forget_file(tri_sqlite_store *store)
 {
+    tri_sqlite_writer *writer = &store->writer;
+
+    tri_versions_forget(&store->versions);
     memset(writer->fences, 0, writer->fence_top * sizeof(*writer->fences));
     writer->fence_top = 0;
 }
@@ -44,19 +53,24 @@ static void wait_for_gate(tri_sqlite_store *store)
     }
 }
 
+int tri_sqlite_write_changes(tri_sqlite_store *store, uint64_t *changes)
+{
+    tri_sqlite_db *db = &store->writer.db;
+    sqlite3_stmt *statement = tri_sqlite_db_prepare(db, TRI_SQL_CHANGES);
+
+    *changes = 0;
+    return statement == NULL ? sqlite3_extended_errcode(db->handle)
+                             : tri_sqlite_number(statement, changes);
+}
+
 /* Learns what other processes did since our last transaction. */
 static int look_around(tri_sqlite_store *store)
 {
     tri_sqlite_writer *writer = &store->writer;
     tri_world *world = store->file.world;
-    sqlite3_stmt *statement =
-        tri_sqlite_db_prepare(&writer->db, TRI_SQL_CHANGES);
-    uint64_t changes = 0;
+    uint64_t changes;
+    int code = tri_sqlite_write_changes(store, &changes);
 
-    if (statement == NULL) {
-        return sqlite3_extended_errcode(writer->db.handle);
-    }
-    int code = tri_sqlite_number(statement, &changes);
     if (code != SQLITE_OK) {
         return code;
     }
@@ -65,7 +79,7 @@ static int look_around(tri_sqlite_store *store)
             writer->shared_until = world->ops->mono(world) + SHARED_SPAN;
         }
         writer->changes = changes;
-        forget_fences(writer);
+        forget_file(store);
     }
     return tri_sqlite_db_sync(&writer->db, &store->journal, &writer->folded,
                               &writer->last);
@@ -99,7 +113,7 @@ static tr_err ensure_open(tri_sqlite_store *store, tri_sqlite_fault *why)
     if (writer->db.handle == NULL) {
         TR_TRY(tri_sqlite_db_open(&writer->db, &store->file, true, why));
         writer->changes = 0;
-        forget_fences(writer);
+        forget_file(store);
         // Relaxed: a load that comes after an answer of ours came through
         // the reader's inbox, whose lock orders it behind the store below.
         atomic_store_explicit(&store->unsettled, 0, memory_order_relaxed);
@@ -131,7 +145,7 @@ void tri_sqlite_write_cancel(tri_sqlite_store *store)
         (void)tri_sqlite_db_run(db, TRI_SQL_ROLLBACK);
     }
     tri_sqlite_db_close(db);
-    forget_fences(&store->writer);
+    forget_file(store);
 }
 
 /* ---- one operation; each returns an SQLite code ---- */
@@ -183,7 +197,7 @@ static int version_of(tri_sqlite_store *store, const tri_store_op *op,
 
     *entry = tri_journal_claim(&store->journal, op->key, writer->folded,
                                &writer->claims, &known, version);
-    if (known) {
+    if (known || tri_versions_get(&store->versions, op->key, version)) {
         return SQLITE_OK;
     }
     sqlite3_stmt *statement =
@@ -193,7 +207,11 @@ static int version_of(tri_sqlite_store *store, const tri_store_op *op,
     }
     *version = 0;
     tri_sqlite_bind_text(statement, 1, op->key);
-    return tri_sqlite_number(statement, version);
+    int code = tri_sqlite_number(statement, version);
+    if (code == SQLITE_OK) {
+        tri_versions_put(&store->versions, op->key, *version);
+    }
+    return code;
 }
 
 static int add_row(tri_sqlite_writer *writer, const tri_store_op *op,
@@ -228,8 +246,8 @@ static int journal(tri_sqlite_store *store, tri_store_op *op,
     tri_store_bytes none = {NULL, 0};
 
     if (entry == NULL) {
-        entry = tri_journal_claim_new(&store->journal, op->key,
-                                      &writer->claims);
+        entry =
+            tri_journal_claim_new(&store->journal, op->key, &writer->claims);
     }
     if (entry == NULL ||
         tri_journal_stage(entry, writer->last + 1, version,
@@ -270,9 +288,8 @@ static int delete_state(tri_sqlite_store *store, tri_store_op *op)
 
 static int remind(tri_sqlite_writer *writer, tri_store_op *op)
 {
-    sqlite3_stmt *statement =
-        tri_sqlite_db_prepare(&writer->db, op->after == 0 ? TRI_SQL_REMIND
-                                                          : TRI_SQL_REMIND_IF);
+    sqlite3_stmt *statement = tri_sqlite_db_prepare(
+        &writer->db, op->after == 0 ? TRI_SQL_REMIND : TRI_SQL_REMIND_IF);
 
     if (statement == NULL) {
         return SQLITE_ERROR;
@@ -389,14 +406,60 @@ static void settle(tri_sqlite_store *store)
     (void)!ensure_open(store, &why);
 }
 
+/* After a commit of `count`: how many there are, and how long it took. */
+static void learn_pace(tri_sqlite_store *store, uint32_t count, tr_nanos began)
+{
+    tri_sqlite_writer *writer = &store->writer;
+    tri_world *world = store->file.world;
+    tr_nanos span = world->ops->mono(world) - began;
+    uint32_t here = count + tri_inbox_count(&writer->inbox);
+    uint32_t fewer = writer->crowd - writer->crowd / CROWD_SHARE;
+
+    writer->commit_span += (span - writer->commit_span) / CROWD_SHARE;
+    writer->crowd =
+        (uint32_t)TRI_MAX(here, fewer < writer->crowd ? fewer : here);
+}
+
+/*
+ * Those who were answered with the last commit work while this batch is
+ * written, and mostly come back a little too late for it: then two halves
+ * would take turns, each with a sync of its own. So a batch that is far from
+ * all waits for a part of the time that a commit takes. A single caller, or
+ * one whose others are slow, waits for nobody: they do not count as a crowd.
+ * Nor does anybody wait while other processes want the lock. *left is what
+ * remains of the batch's time. It naps, since a wake for each that comes
+ * would cost those who come.
+ */
+static uint32_t wait_for_more(tri_sqlite_store *store, tri_list *batch,
+                              uint32_t count, tr_nanos *left)
+{
+    tri_sqlite_writer *writer = &store->writer;
+    tri_world *world = store->file.world;
+    uint32_t enough = writer->crowd - writer->crowd / CROWD_SHARE;
+    uint32_t more = 0;
+
+    while (more == 0 && count < enough && *left >= FILL_NAP &&
+           writer->shared_until == 0) {
+        tr_nanos began = world->ops->mono(world);
+        tri_sqlite_nap(world, FILL_NAP);
+        *left -= TRI_MAX(world->ops->mono(world) - began, FILL_NAP);
+        more = tri_inbox_take(&writer->inbox, batch,
+                              store->limits.batch - count, 0);
+    }
+    return more;
+}
+
 /* What has come meanwhile goes to the end of the batch; how many. */
 static uint32_t take_more(tri_sqlite_store *store, tri_list *batch,
-                          uint32_t count)
+                          uint32_t count, tr_nanos *left)
 {
     uint32_t room = store->limits.batch - count;
 
-    return room == 0 ? 0
-                     : tri_inbox_take(&store->writer.inbox, batch, room, 0);
+    if (room == 0) {
+        return 0;
+    }
+    uint32_t more = tri_inbox_take(&store->writer.inbox, batch, room, 0);
+    return more > 0 ? more : wait_for_more(store, batch, count, left);
 }
 
 /*
@@ -406,13 +469,14 @@ static uint32_t take_more(tri_sqlite_store *store, tri_list *batch,
  */
 static int write_all(tri_sqlite_store *store, tri_list *batch, uint32_t *count)
 {
+    tr_nanos left = TRI_MIN(store->writer.commit_span / FILL_SHARE, FILL_MAX);
     int code = tri_sqlite_write_begin(store);
     tri_link *link = tri_list_first(batch);
 
     for (uint32_t i = 0; code == SQLITE_OK && i < *count; i++) {
         code = write_one(store, tri_container_of(link, tri_store_op, link));
         if (i + 1 == *count && code == SQLITE_OK) {
-            *count += take_more(store, batch, *count);
+            *count += take_more(store, batch, *count, &left);
         }
         link = link->next;
     }
@@ -424,6 +488,7 @@ static void write_batch(tri_sqlite_store *store, tri_list *batch,
                         uint32_t *count)
 {
     tri_sqlite_writer *writer = &store->writer;
+    tri_world *world = store->file.world;
     tri_sqlite_fault why;
 
     if (ensure_open(store, &why) != TR_OK) {
@@ -438,6 +503,7 @@ static void write_batch(tri_sqlite_store *store, tri_list *batch,
         tri_sqlite_write_cancel(store);
         return;
     }
+    tr_nanos began = world->ops->mono(world);
     code = tri_sqlite_db_run(&writer->db, TRI_SQL_COMMIT);
     if (code != SQLITE_OK) {
         tri_sqlite_db_why(&writer->db, code, &why);
@@ -446,6 +512,7 @@ static void write_batch(tri_sqlite_store *store, tri_list *batch,
         settle(store);
         return;
     }
+    learn_pace(store, *count, began);
     end_rows(store, true);
 }
 

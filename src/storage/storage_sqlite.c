@@ -18,6 +18,7 @@
 #define SLICE            2
 #define CHECKPOINT_PAGES 4
 #define LOG_PAGES        16
+#define VERSIONS         8
 #else
 #define BATCH            4096
 #define FOLD_ROWS        32768
@@ -25,6 +26,7 @@
 #define SLICE            512
 #define CHECKPOINT_PAGES 4096
 #define LOG_PAGES        16384
+#define VERSIONS         (UINT32_C(1) << 20)
 #endif
 #define IDLE TR_SECONDS(1)
 #define BUSY TR_SECONDS(10)
@@ -60,6 +62,7 @@ static void dismantle(tri_sqlite_store *store)
     }
     tri_sqlite_db_close(&store->writer.db);
     tri_journal_fini(&store->journal);
+    tri_versions_fini(&store->versions);
     tri_sqlite_vfs_close(store->file.vfs);
     free(store->writer.fences);
     free(store->file.path);
@@ -80,6 +83,9 @@ static void shrink_limits(tri_world *world, tri_sqlite_limits *limits)
     if (TRI_BUGGIFY(world, 0.5)) {
         limits->fold_rows = 5;
         limits->slice = 2;
+    }
+    if (TRI_BUGGIFY(world, 0.5)) {
+        limits->versions = 8;
     }
     if (TRI_BUGGIFY(world, 0.5)) {
         limits->checkpoint_pages = 4;
@@ -107,6 +113,7 @@ static tri_sqlite_limits limits_of(tri_world *world,
     DEFAULT(slice, SLICE)
     DEFAULT(checkpoint_pages, CHECKPOINT_PAGES)
     DEFAULT(log_pages, LOG_PAGES)
+    DEFAULT(versions, VERSIONS)
     DEFAULT(idle, IDLE)
     DEFAULT(busy, BUSY)
 #undef DEFAULT
@@ -133,6 +140,7 @@ static tri_sqlite_store *store_new(tri_world *world, const char *path,
     store->file.busy_limit = store->limits.busy;
     store->writer.checkpoint_at = store->limits.checkpoint_pages;
     tri_journal_init(&store->journal);
+    tri_versions_init(&store->versions, store->limits.versions);
     tri_list_init(&store->writer.claims);
     tri_inbox_init(&store->writer.inbox, world);
     tri_inbox_init(&store->reader.inbox, world);
@@ -159,6 +167,9 @@ static tr_err open_file(tri_sqlite_store *store, tri_sqlite_fault *why)
     if (code == SQLITE_OK) {
         code = tri_sqlite_db_sync(&writer->db, &store->journal, &writer->folded,
                                   &writer->last);
+    }
+    if (code == SQLITE_OK) {
+        code = tri_sqlite_write_changes(store, &writer->changes);
     }
     if (code == SQLITE_OK) {
         code = tri_sqlite_db_run(&writer->db, TRI_SQL_COMMIT);

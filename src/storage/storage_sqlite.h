@@ -14,6 +14,7 @@
 #include "storage/inbox.h"
 #include "storage/sqlite_db.h"
 #include "storage/sqlite_journal.h"
+#include "storage/sqlite_versions.h"
 
 /* A field left zero takes the default named beside it. */
 typedef struct tri_sqlite_limits {
@@ -23,6 +24,7 @@ typedef struct tri_sqlite_limits {
     uint32_t slice;             // rows folded in a transaction; 512
     uint32_t checkpoint_pages;  // added to the log; 4096
     uint32_t log_pages;         // then writers wait for a checkpoint; 16384
+    uint32_t versions;          // remembered, 64 bytes each; 1048576
     tr_nanos idle;              // then the journal is folded; 1 s
     tr_nanos busy;              // wait for other processes; 10 s
 } tri_sqlite_limits;
@@ -50,12 +52,15 @@ typedef struct tri_sqlite_writer {
     tri_list claims;        // entries of the index in this transaction
     tri_sqlite_fold fold;
     uint32_t log_pages, checkpoint_at;
+    uint32_t crowd;        // operations that were here at once, lately
+    tr_nanos commit_span;  // how long a commit takes, lately
     tri_thread *thread;
 } tri_sqlite_writer;
 
 typedef struct tri_sqlite_reader {
     tri_inbox inbox;
     tri_sqlite_db db;
+    uint64_t stamp;  // of the versions, before its snapshot
     tri_thread *thread;
 } tri_sqlite_reader;
 
@@ -64,6 +69,7 @@ typedef struct tri_sqlite_store {
     tri_sqlite_file file;
     tri_sqlite_limits limits;
     tri_journal journal;
+    tri_versions versions;
     tri_sqlite_writer writer;
     tri_sqlite_reader reader;
     tri_sqlite_reader checkpointer;  // its inbox is only nudged
@@ -96,6 +102,11 @@ void tri_sqlite_checkpoint_loop(void *store);
  * and knows then all that they have saved. On failure nothing is open.
  */
 int tri_sqlite_write_begin(tri_sqlite_store *store);
+/*
+ * What counts the commits of others, in a transaction of the writer; after
+ * this a change of it means that somebody else has written.
+ */
+int tri_sqlite_write_changes(tri_sqlite_store *store, uint64_t *changes);
 /* After a failure: nothing of the transaction stays. */
 void tri_sqlite_write_cancel(tri_sqlite_store *store);
 

@@ -460,6 +460,51 @@ static void test_two_stores_see_each_other(void **state)
     assert_intact(*state);
 }
 
+/*
+ * What one remembers of the table by key, from its own folds and from loads,
+ * is worth nothing once another has folded.
+ */
+static void test_ST12_a_remembered_version_is_not_trusted_for_ever(void **state)
+{
+    tr_storage *one = open_limited(*state, &small);
+    tr_storage *two = open_limited(*state, &small);
+    char key[32];
+
+    save_rounds(one, 0, 3);
+    check_round(one, 2);
+    save_rounds(two, 3, 9);
+    for (uint32_t i = 0; i < KEYS; i++) {
+        snprintf(key, sizeof(key), "a::b/%u", i);
+        assert_int_equal(save_text(one, key, 3, "stale"), TR_EFENCED);
+    }
+    save_rounds(one, 9, 10);
+    check_round(two, 9);
+    tr_storage_close(one);
+    tr_storage_close(two);
+    assert_intact(*state);
+}
+
+static void test_a_load_tells_the_writer_the_version(void **state)
+{
+    tr_storage *store = open_store(*state);
+    tri_sqlite_store *inner = tri_container_of(store, tri_sqlite_store, base);
+    uint64_t version = 7;
+
+    assert_stored(store, "a::b/c", "none");
+    assert_true(
+        tri_versions_get(&inner->versions, bytes_of("a::b/c"), &version));
+    assert_int_equal(version, 0);
+    // The writer's first transaction finds that nobody else has written.
+    assert_int_equal(save_text(store, "a::b/d", 0, "other"), TR_OK);
+    assert_true(
+        tri_versions_get(&inner->versions, bytes_of("a::b/c"), &version));
+    assert_int_equal(save_text(store, "a::b/c", 1, "stale"), TR_ENOENT);
+    assert_int_equal(save_text(store, "a::b/c", 0, "one"), TR_OK);
+    assert_stored(store, "a::b/c", "1:one");
+    tr_storage_close(store);
+    assert_intact(*state);
+}
+
 #define PROCESSES   3
 #define COUNTS_EACH 60
 
@@ -822,6 +867,8 @@ int main(void)
         IN_FOLDER(test_ST16_a_part_of_an_append_is_an_error),
         IN_FOLDER(test_ST12_a_trimmed_append_is_whole),
         IN_FOLDER(test_two_stores_see_each_other),
+        IN_FOLDER(test_ST12_a_remembered_version_is_not_trusted_for_ever),
+        IN_FOLDER(test_a_load_tells_the_writer_the_version),
         IN_FOLDER(test_processes_open_a_new_file_at_once),
         IN_FOLDER(test_processes_share_a_file),
         IN_FOLDER(test_any_operation_may_fail_once),
