@@ -21,9 +21,12 @@
 
 #include "core/mailbox.h"
 
+/* There before any other actor is: it has children. */
 static tri_ext *root_ext(tr_system *sys)
 {
-    return sys->root != NULL ? tri_ext_of(sys->root) : NULL;
+    tri_ext *ext = tri_ext_of(sys->root);
+    TRI_CHECK(ext != NULL);
+    return ext;
 }
 
 /* ---- becoming a zombie: the locks of root, parent and cell are held ---- */
@@ -299,7 +302,7 @@ static bool force_one(tri_worker *worker, tri_cell *cell, uint64_t id,
                       tr_nanos waited, uint32_t told_to_parent)
 {
     tri_ext *top = root_ext(worker->sys);
-    if (top == NULL || cell == worker->sys->root) {
+    if (cell == worker->sys->root) {
         return false;
     }
     tri_lock_take(&top->lock);

@@ -61,6 +61,8 @@ void tri_group_next(tr_ctx *parent);
 tri_group_stage tri_group_of(tri_cell *cell);
 void tri_group_reached(tri_worker *worker, tri_cell *cell,
                        tri_group_stage stage);
+/* Its start is over, as one of a group or not. */
+void tri_group_started(tri_worker *worker, tri_cell *cell);
 
 enum { TRI_PATH_MAX = 512, TRI_SHOWN_MAX = 256 };
 

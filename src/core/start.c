@@ -137,7 +137,7 @@ tri_step tri_life_start(tr_ctx *ctx)
     tri_worker *worker = ctx->worker;
     tri_cell *cell = ctx->cell;
     tri_step step = begin(ctx);
-    tri_group_reached(worker, cell, TRI_GROUP_NONE);
+    tri_group_started(worker, cell);
     return step;
 }
 

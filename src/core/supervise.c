@@ -307,6 +307,23 @@ void tri_group_reached(tri_worker *worker, tri_cell *cell,
     }
 }
 
+void tri_group_started(tri_worker *worker, tri_cell *cell)
+{
+    tri_ext *ext = tri_ext_of(cell);
+    uint8_t starting = TRI_GROUP_STARTING;
+    if (tri_cell_life(cell) != TR_STATE_FAILED) {
+        tri_group_reached(worker, cell, TRI_GROUP_NONE);
+    } else if (ext != NULL &&
+               // Release: pairs with tri_group_of. Relaxed: nothing is read
+               // behind it. A parent that has heard of the failure already
+               // may have begun with the group anew: its word is the last.
+               atomic_compare_exchange_strong_explicit(
+                   &ext->group, &starting, TRI_GROUP_NONE,
+                   memory_order_release, memory_order_relaxed)) {
+        tri_signal_parent(worker, cell, TRI_SIG_GROUP);
+    }
+}
+
 static void let_go_on(tri_worker *worker, tri_cell *child,
                       tri_group_stage stage)
 {
@@ -442,7 +459,7 @@ void tri_supervise(tr_ctx *parent, tri_cell *child)
         send_decision(worker, child, TR_RESTART);
         return;
     }
-    if (group != TRI_GROUP_NONE) {  // it has failed in its start
+    if (group != TRI_GROUP_NONE) {  // it has just failed in its start
         set_group(child, TRI_GROUP_NONE);
     }
     tr_directive directive = decide(parent, child, policy);
