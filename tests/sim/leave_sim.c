@@ -82,19 +82,6 @@ static void begin_leaving(tr_sim *sim, void *user)
 
 /* ---- the end of a node ---- */
 
-static void load(tr_sim *sim, board *b)
-{
-    for (uint64_t i = tr_sim_random(sim, 6) + 1; i > 0; i--) {
-        call(b, (uint32_t)tr_sim_random(sim, NODES),
-             (uint32_t)tr_sim_random(sim, KEYS));
-    }
-}
-
-static void pass(tr_sim *sim, tr_nanos below)
-{
-    tr_sim_advance(sim, (tr_nanos)tr_sim_random(sim, (uint64_t)below) + 1);
-}
-
 static tr_err judge(tr_sim *sim, board *b, uint32_t n, tr_err err,
                     const tr_close_report *report)
 {
