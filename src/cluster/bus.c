@@ -377,7 +377,11 @@ static void fire(tri_bus *bus, tr_nanos now)
     }
 }
 
-/* All nodes hear of all that is hosted here. False: no memory, not all. */
+/*
+ * All nodes hear of all that is hosted here, each of each kind once: what one
+ * of them has no room for is no reason to tell the others again. False: no
+ * memory or no room, not all.
+ */
 static bool announce(tri_bus *bus)
 {
     bool all = true;
@@ -387,11 +391,16 @@ static bool announce(tri_bus *bus)
     for (; kind != NULL; kind = kind->next) {
         all = note_kind(bus, bus->here, kind->name, kind->workers > 0) && all;
         for (uint32_t i = 0; i < bus->nodes; i++) {
-            if (i != bus->here) {
-                tri_writer w = tri_bus_item(bus, TRI_ITEM_KIND);
-                tri_write_text(&w, kind->name);
-                tri_write_u8(&w, kind->workers > 0);
-                all = tri_bus_put(bus, i, &w, NULL) && all;
+            if (i == bus->here || (kind->told >> i & 1)) {
+                continue;
+            }
+            tri_writer w = tri_bus_item(bus, TRI_ITEM_KIND);
+            tri_write_text(&w, kind->name);
+            tri_write_u8(&w, kind->workers > 0);
+            if (tri_bus_put(bus, i, &w, NULL)) {
+                kind->told |= UINT64_C(1) << i;
+            } else {
+                all = false;
             }
         }
     }

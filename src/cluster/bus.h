@@ -185,7 +185,8 @@ struct tri_bus {
     _Atomic(bool) announce;   // not all have heard of all our kinds
     uint64_t next_number;     // correlations and tokens (VA13)
     struct {
-        uint64_t missing;     // whose claims we wait for, as the owner
+        uint64_t missing;     // whose claims we wait for, as the owner: with
+                              // the shard's lock, for senders look at it
         tr_nanos until;
         bool owed;            // our claims are not all queued yet
     } *handover;              // of each shard

@@ -51,11 +51,15 @@ static bool all_have_greeted(tri_bus *bus)
 
 static bool is_handover(tri_bus *bus, uint32_t shard)
 {
+    tri_shard *records = &bus->cluster->shards[shard];
+    tri_lock_take(&records->lock);
     if (bus->handover[shard].missing != 0 &&
         tri_bus_now(bus) >= bus->handover[shard].until) {
         bus->handover[shard].missing = 0;
     }
-    return bus->handover[shard].missing != 0;
+    bool is = bus->handover[shard].missing != 0;
+    tri_lock_drop(&records->lock);
+    return is;
 }
 
 /*

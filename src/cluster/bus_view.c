@@ -124,7 +124,10 @@ void tri_route_claimed(tri_bus *bus, tri_peer *peer, tri_reader *r)
         believe(bus, shard, epoch);
         (void)tri_shard_owner(&bus->cluster->directory, shard, &known);
         if (epoch == known) {
+            tri_shard *records = &bus->cluster->shards[shard];
+            tri_lock_take(&records->lock);
             bus->handover[shard].missing &= ~(UINT64_C(1) << peer->node);
+            tri_lock_drop(&records->lock);
         }
     }
 }

@@ -232,7 +232,7 @@ static tr_err try_activate(tri_cluster *cluster, tri_worker *worker,
     tr_err err = prepare(cluster, worker, v);
     if (err != TR_OK) {
         if (v->active->loads) {
-            (void)tri_line_leave(&cluster->line);
+            (void)tri_line_leave(&cluster->line);  // who sees it calls next
         }
         active_free(worker, v);
         return err;
@@ -340,11 +340,13 @@ static bool must_wait(tri_cluster *cluster, tri_virtual *v)
            v->kind->props->storage != NULL && tri_line_join(&cluster->line, v);
 }
 
+static void call_next(tri_cluster *cluster, tri_worker *worker);
+
 static tr_err send_to(tri_cluster *cluster, tri_worker *worker,
                       tri_virtual *v, uint64_t id, tr_msg *msg)
 {
     tri_shard *shard = &cluster->shards[v->shard];
-    bool activated = false;
+    bool activated = false, failed = false;
     tri_lock_take(&shard->lock);
     // With the lock: the name is that of the id, or has been forgotten.
     tr_err err = tri_push(worker, &v->cell, id, msg);
@@ -360,10 +362,13 @@ static tr_err send_to(tri_cluster *cluster, tri_worker *worker,
         msg->node.next = NULL;
         err = activate(cluster, worker, v, &msg->node);
         activated = err == TR_OK;
+        failed = !activated;
     }
     tri_lock_drop(&shard->lock);
     if (activated) {
         set_going(cluster, worker, v);
+    } else if (failed) {
+        call_next(cluster, worker);
     }
     return err;
 }
@@ -548,7 +553,11 @@ static tr_err virtual_send(tri_worker *worker, tri_cell *cell, tr_msg *msg)
 
 static void refuse(tri_worker *worker, tr_ref to, tri_node *mail, tr_err err);
 
-/* Begins those whose turn has come; without a lock. */
+/*
+ * Begins those whose turn has come; without a lock. Due whenever one loads no
+ * more, also if it has failed to begin: others may have stood in line behind
+ * it by then.
+ */
 static void call_next(tri_cluster *cluster, tri_worker *worker)
 {
     tri_virtual *v;
@@ -594,7 +603,7 @@ static void life(tri_worker *worker, tri_cell *cell, tr_state state)
     tri_virtual *v = tri_virtual_of(cell);
     tri_activation_follow(v, state);
     if (tri_activation_of(v) == TRI_ACTIVATION_DEACTIVATING) {
-        loaded(worker, cell);  // it was ended before
+        loaded(worker, cell);  // it was ended before, or has failed
     }
 }
 
@@ -681,6 +690,7 @@ static void ended(tri_worker *worker, tri_cell *cell)
     tri_lock_drop(&shard->lock);
     if (err != TR_OK) {
         refuse(worker, self, mail, err);
+        call_next(cluster, worker);
     } else if (mail != NULL && !elsewhere) {
         set_going(cluster, worker, v);
     }
@@ -809,7 +819,7 @@ static tr_err cluster_new(tri_actor_from *who, tri_cluster **out)
     tri_names_init(cluster);
     cluster->line.max = TRI_MAX(sys->options.max_parked / TRI_LOADING_SHARE,
                                 UINT32_C(1));
-    tri_directory_init(&cluster->directory, cluster->here);
+    tri_directory_init(&cluster->directory, &sys->mem, cluster->here);
     tr_spawn_options options = {.size = sizeof(options), .name = "virtual",
                                 .stop_timeout = TR_FOREVER / 4};
     cluster->guardian = tri_spawn_under(who, sys->root, &guardian, &options,

@@ -60,6 +60,7 @@ typedef struct tri_kind {
     uint32_t workers;         // activations of a stateless one, else 0
     _Atomic(uint32_t) active;
     _Atomic(bool) crowded;    // the sweeper has been told
+    uint64_t told;            // nodes that hear of it: the bus's own
     struct tri_kind *next;    // in the cluster's list
 } tri_kind;
 

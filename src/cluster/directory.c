@@ -24,14 +24,30 @@ static bool entry_is(const void *value, const void *key, size_t size)
     return e->size == size && memcmp(e->text, key, size) == 0;
 }
 
-void tri_directory_init(tri_directory *directory, uint32_t node)
+/* From malloc, counted by the fault hook; not cleared. */
+static void *take(void *mem, size_t size)
+{
+    return tri_mem_should_fail(mem) ? NULL : malloc(size);
+}
+
+static void table_free(void *user, void *at, size_t size)
+{
+    (void)user, (void)size;
+    free(at);
+}
+
+void tri_directory_init(tri_directory *directory, tri_mem *mem, uint32_t node)
 {
     TRI_CHECK(node < TRI_DIRECTORY_NODES);
     memset(directory, 0, sizeof(*directory));
+    directory->mem = mem;
+    directory->memory = (tri_map_memory){
+        .alloc = take, .free = table_free, .user = mem};
     for (uint32_t i = 0; i < TRI_SHARDS; i++) {
         directory->shards[i].owner = node;
         directory->shards[i].epoch = 1;
-        tri_map_init(&directory->shards[i].places, entry_is, NULL);
+        tri_map_init(&directory->shards[i].places, entry_is,
+                     &directory->memory);
     }
 }
 
@@ -179,7 +195,7 @@ static tr_err add(tri_directory *directory, tri_directory_shard *s,
                   uint64_t hash, const char *text, size_t size,
                   tri_place place)
 {
-    entry *e = malloc(sizeof(*e) + size);
+    entry *e = take(directory->mem, sizeof(*e) + size);
     if (e == NULL) {
         return TR_ENOMEM;
     }

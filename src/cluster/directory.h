@@ -19,6 +19,7 @@
 #include "base/lock.h"
 #include "base/map.h"
 #include "cluster/id.h"
+#include "core/mem.h"
 
 enum {
     TRI_SHARDS = 4096,
@@ -53,12 +54,15 @@ typedef struct tri_directory_shard {
 
 /* Visible because its owner embeds it. */
 typedef struct tri_directory {
+    tri_mem *mem;             // borrowed: the system's
+    tri_map_memory memory;    // of the maps: from mem, too
     _Atomic(uint64_t) load[TRI_DIRECTORY_NODES];  // places on each node
     tri_directory_shard shards[TRI_SHARDS];
 } tri_directory;
 
 /* All shards belong to the node, with epoch 1. */
-void tri_directory_init(tri_directory *directory, uint32_t node);
+void tri_directory_init(tri_directory *directory, tri_mem *mem,
+                        uint32_t node);
 void tri_directory_fini(tri_directory *directory);
 
 uint32_t tri_shard_of(const char *text, size_t size);

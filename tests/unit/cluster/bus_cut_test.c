@@ -252,6 +252,43 @@ static void test_BU11_X53_a_bus_starts_with_little_memory(void **state)
     }
 }
 
+/* ---- kinds ---- */
+
+/* One peer has no room: the others are not told again and again. */
+static void test_BU9_X53_each_node_is_told_once_of_a_kind(void **state)
+{
+    (void)state;
+    uint64_t nodes;
+    bool stateless;
+    mesh_open(&cloud, 1, 3, true);
+    tr_sim_advance(cloud.sim, TR_SECONDS(1));
+    tr_system *sys = cloud.systems[0];
+    tri_bus *bus = tri_bus_of(tri_cluster_of(sys));
+    tri_session *full = &bus->peers[1]->session;
+    tri_session *other = &bus->peers[2]->session;
+    tri_sim_net_partition(cloud.net, UINT64_C(1) << 1, TR_SECONDS(8));
+    tri_writer w = tri_bus_item(bus, TRI_ITEM_FLUSHED);  // says nothing
+    tri_write_u64(&w, 0);
+    tri_write_u64(&w, 0);
+    tri_write_u8(&w, 0);
+    while (tri_session_put(full, w.bytes, w.size, NULL,
+                           sys->world->ops->mono(sys->world)) == TR_OK) {
+        // Until it is full.
+    }
+    free(w.bytes);
+    uint64_t before = other->next_number;
+    assert_int_equal(tr_host(sys, zero), TR_OK);
+    tr_sim_advance(cloud.sim, TR_SECONDS(4));
+    assert_int_equal(other->next_number - before, 1);
+    // And the one that had no room hears of it as well.
+    tri_bus *late = tri_bus_of(tri_cluster_of(cloud.systems[1]));
+    assert_false(tri_bus_kind_of(late, "zero", 4, &nodes, &stateless));
+    tr_sim_advance(cloud.sim, TR_MINUTES(5));
+    assert_true(tri_bus_kind_of(late, "zero", 4, &nodes, &stateless));
+    assert_int_equal(nodes, 1);
+    mesh_close(&cloud);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -259,6 +296,7 @@ int main(void)
         cmocka_unit_test(test_X8_BU9_goodbye_is_for_good),
         cmocka_unit_test(test_X53_BU11_full_queues_still_give_answers),
         cmocka_unit_test(test_DI8_DI10_X53_claims_wait_for_room),
+        cmocka_unit_test(test_BU9_X53_each_node_is_told_once_of_a_kind),
         cmocka_unit_test(test_BU11_X53_a_bus_starts_with_little_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

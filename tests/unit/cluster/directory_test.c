@@ -20,9 +20,11 @@
 
 static int setup(void **state)
 {
+    static tri_mem mem;
     tri_directory *d = malloc(sizeof(*d));
     assert_non_null(d);
-    tri_directory_init(d, 0);
+    tri_mem_init(&mem, 0);
+    tri_directory_init(d, &mem, 0);
     *state = d;
     return 0;
 }
@@ -191,6 +193,33 @@ static void test_DI12_each_call_is_one_step(void **state)
     assert_int_equal(won, IDS);
 }
 
+/* The entry, then the table: each may find no memory. */
+static void test_DI3_without_memory_nobody_is_registered(void **state)
+{
+    tri_directory *d = *state;
+    tri_decision decision;
+    tri_place place = {.node = 1, .number = 7};
+    uint32_t failed = 0;
+    tr_err err;
+    do {
+        assert_true(failed < 3);
+        tri_mem_fail_after(d->mem, failed);
+        err = tri_directory_register(d, ID(ALICE), place, &decision);
+        tri_mem_fail_after(d->mem, -1);
+        if (err != TR_OK) {
+            assert_int_equal(err, TR_ENOMEM);
+            assert_false(tri_directory_lookup(d, ID(ALICE), &place));
+            assert_int_equal(tri_directory_load(d, 1), 0);
+            place = (tri_place){.node = 1, .number = 7};
+            failed++;
+        }
+    } while (err != TR_OK);
+    assert_int_equal(failed, 2);
+    assert_int_equal(tri_directory_load(d, 1), 1);
+    assert_true(tri_directory_lookup(d, ID(ALICE), &place));
+    assert_int_equal(place.number, 7);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -198,6 +227,7 @@ int main(void)
         TEST(test_DI1_register_lookup_unregister),
         TEST(test_DI2_first_wins),
         TEST(test_DI3_unregister_only_what_is_registered),
+        TEST(test_DI3_without_memory_nobody_is_registered),
         TEST(test_DI4_registering_again_changes_nothing),
         TEST(test_DI5_nothing_where_not_active),
         TEST(test_DI8_decisions),
