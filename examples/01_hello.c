@@ -20,7 +20,7 @@ int main(void)
     TR_MUST(tr_system_open(&sys));
     tr_ref ref = tr_spawn(sys, greeter);
     Greeting hello;
-    TR_MUST(tr_ask(sys, ref, &hello, TR_SECONDS(1), Greet, .name = "world"));
+    TR_MUST(tr_ask(sys, ref, &hello, TR_SECONDS(30), Greet, .name = "world"));
     puts(hello.text);
     tr_drop(Greeting, &hello);
     return tr_system_close(sys, 0) != TR_OK;

@@ -50,18 +50,18 @@ int main(void)
 
     // [snippet: calls]
     Total total;
-    TR_MUST(tr_ask(sys, ref, &total, TR_SECONDS(1), Add, .n = 2));
+    TR_MUST(tr_ask(sys, ref, &total, TR_SECONDS(30), Add, .n = 2));
     printf("answered: %" PRId64 "\n", total.sum);
 
-    tr_err err = tr_ask(sys, ref, &total, TR_SECONDS(1), Add, .n = -1);
+    tr_err err = tr_ask(sys, ref, &total, TR_SECONDS(30), Add, .n = -1);
     printf("refused: %s\n", tr_errname(err));  // tr_error_text(sys) says more
 
-    err = tr_ask(sys, ref, NULL, TR_SECONDS(1), Forget);
+    err = tr_ask(sys, ref, NULL, TR_SECONDS(30), Forget);
     printf("forgotten: %s, %s\n", tr_errname(err), tr_strerror(err));
 
     tr_stop(sys, ref);
-    TR_MUST(tr_join(sys, ref, TR_SECONDS(1), NULL, NULL));
-    err = tr_ask(sys, ref, &total, TR_SECONDS(1), Add, .n = 1);
+    TR_MUST(tr_join(sys, ref, TR_SECONDS(30), NULL, NULL));
+    err = tr_ask(sys, ref, &total, TR_SECONDS(30), Add, .n = 1);
     printf("gone: certainly not run: %s\n", tr_undelivered(err) ? "yes" : "no");
     // [end]
     return tr_system_close(sys, 0) != TR_OK;

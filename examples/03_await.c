@@ -26,7 +26,7 @@ typedef struct Shop {
 
 static tr_err on_quote(tr_ctx *ctx, Shop *self, const Quote *m)
 {
-    TR_TRY(tr_sleep(ctx, TR_MS(5)));
+    TR_TRY(tr_sleep(ctx, TR_MS(50)));
     return tr_reply(ctx, m, .euros = self->price);
 }
 
@@ -51,14 +51,14 @@ static tr_err on_plan(tr_ctx *ctx, Planner *self, const Plan *m)
 {
     self->plans++;
     tr_future flight =
-        tr_async(ctx, self->flights, TR_SECONDS(1), Quote, .city = m->city);
+        tr_async(ctx, self->flights, TR_SECONDS(30), Quote, .city = m->city);
     tr_future hotel =
-        tr_async(ctx, self->hotels, TR_SECONDS(1), Quote, .city = m->city);
+        tr_async(ctx, self->hotels, TR_SECONDS(30), Quote, .city = m->city);
     Price there, stay, back;
     TR_OR_REFUSE(ctx, m, tr_await(ctx, flight, Quote, &there));
     TR_OR_REFUSE(ctx, m, tr_await(ctx, hotel, Quote, &stay));
     TR_OR_REFUSE(ctx, m,
-                 tr_ask(ctx, self->flights, &back, TR_SECONDS(1), Quote,
+                 tr_ask(ctx, self->flights, &back, TR_SECONDS(30), Quote,
                         .city = "home"));
     self->done++;
     return tr_reply(ctx, m, .euros = there.euros + stay.euros + back.euros);
@@ -83,9 +83,9 @@ typedef struct Visitor {
 static tr_err on_visit(tr_ctx *ctx, Visitor *self, const Plan *m)
 {
     tr_future plan =
-        tr_async(ctx, self->planner, TR_SECONDS(5), Plan, .city = m->city);
+        tr_async(ctx, self->planner, TR_SECONDS(30), Plan, .city = m->city);
     Count count;
-    TR_TRY(tr_ask(ctx, self->planner, &count, TR_SECONDS(1), HowMany));
+    TR_TRY(tr_ask(ctx, self->planner, &count, TR_SECONDS(30), HowMany));
     printf("meanwhile: %u begun, %u done\n", count.plans, count.done);
     Price price;
     TR_TRY(tr_await(ctx, plan, Plan, &price));
@@ -101,7 +101,7 @@ int main(void)
     tr_ref p = tr_spawn(sys, planner, .name = "planner");
     tr_ref v = tr_spawn(sys, visitor, TR_INIT(visitor, .planner = p));
     Price price;
-    TR_MUST(tr_ask(sys, v, &price, TR_SECONDS(5), Plan, .city = "Lisbon"));
+    TR_MUST(tr_ask(sys, v, &price, TR_SECONDS(30), Plan, .city = "Lisbon"));
     printf("Lisbon and back: %" PRId64 " euros\n", price.euros);
     return tr_system_close(sys, 0) != TR_OK;
 }

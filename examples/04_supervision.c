@@ -50,7 +50,7 @@ static void divide(tr_system *sys, tr_ref ref, int64_t by)
     if (by == 0) {
         puts("  12 / 0");
     }
-    tr_err err = tr_ask(sys, ref, &a, TR_SECONDS(5), Divide, .by = by);
+    tr_err err = tr_ask(sys, ref, &a, TR_SECONDS(30), Divide, .by = by);
     if (by == 0) {
         TR_MUST(err == TR_EUSER ? TR_OK : err);  // the asker hears at once
     } else {
@@ -83,7 +83,7 @@ int main(void)
     divide(sys, ref, 6);
     divide(sys, ref, 0);
     tr_result result;
-    TR_MUST(tr_join(sys, ref, TR_SECONDS(5), &result, NULL));
+    TR_MUST(tr_join(sys, ref, TR_SECONDS(30), &result, NULL));
     printf("  ended, %s\n",
            result.reason == TR_FAILED ? "because it failed" : "as asked");
 

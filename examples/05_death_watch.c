@@ -94,6 +94,6 @@ int main(void)
     tr_system *sys;
     TR_MUST(tr_system_open(&sys, .log_level = TR_LOG_ERROR + 1));
     tr_ref ref = tr_spawn(sys, nurse, .name = "nurse");
-    TR_MUST(tr_ask(sys, ref, NULL, TR_SECONDS(5), Watch));
+    TR_MUST(tr_ask(sys, ref, NULL, TR_SECONDS(30), Watch));
     return tr_system_close(sys, 0) != TR_OK;
 }

@@ -37,7 +37,7 @@ TR_ACTOR(worker, Worker, TR_ON(Resize, on_resize));
 static void resize(tr_system *sys, tr_ref pool, const char *picture)
 {
     Resized done;
-    tr_err err = tr_ask(sys, pool, &done, TR_SECONDS(5), Resize,
+    tr_err err = tr_ask(sys, pool, &done, TR_SECONDS(30), Resize,
                         .picture = picture);
     if (err != TR_OK) {
         printf("  %s: %s\n", picture,
@@ -84,7 +84,7 @@ static void by_key(tr_system *sys)
         int same = 0;
         for (int turn = 0; turn < 10; turn++) {
             Resized done;
-            TR_MUST(tr_ask(sys, pool, &done, TR_SECONDS(5), Resize,
+            TR_MUST(tr_ask(sys, pool, &done, TR_SECONDS(30), Resize,
                            .picture = pictures[i]));
             if (turn == 0) {
                 snprintf(first, sizeof(first), "%s", done.worker);

@@ -69,12 +69,12 @@ int main(void)
 
     tr_tell(sys, ref, Enter, .who = "Ann");
     tr_tell(sys, ref, Enter, .who = "Bob");
-    tr_err err = tr_ask(sys, ref, NULL, TR_SECONDS(1), Close);
+    tr_err err = tr_ask(sys, ref, NULL, TR_SECONDS(30), Close);
     printf("close: %s\n", tr_errname(err));  // not in this state
-    TR_MUST(tr_ask(sys, ref, NULL, TR_SECONDS(1), Open));
+    TR_MUST(tr_ask(sys, ref, NULL, TR_SECONDS(30), Open));
     Place place;
-    TR_MUST(tr_ask(sys, ref, &place, TR_SECONDS(1), Enter, .who = "Eve"));
+    TR_MUST(tr_ask(sys, ref, &place, TR_SECONDS(30), Enter, .who = "Eve"));
     printf("Eve is number %u\n", place.number);
-    TR_MUST(tr_ask(sys, ref, NULL, TR_SECONDS(1), Close));
+    TR_MUST(tr_ask(sys, ref, NULL, TR_SECONDS(30), Close));
     return tr_system_close(sys, 0) != TR_OK;
 }

@@ -70,10 +70,10 @@ int main(void)
     tr_ref bob = tr_spawn(sys, stranger, .name = "bob");
     tr_tell(sys, ann, Meet, .other = bob);
     tr_tell(sys, bob, Meet, .other = ann);
-    TR_MUST(tr_ask(sys, ann, NULL, TR_SECONDS(5), Start));
+    TR_MUST(tr_ask(sys, ann, NULL, TR_SECONDS(30), Start));
 
     tr_ref eve = tr_spawn(sys, stranger, .name = "eve");
     tr_tell(sys, eve, Meet, .other = eve);
-    TR_MUST(tr_ask(sys, eve, NULL, TR_SECONDS(5), Hello));
+    TR_MUST(tr_ask(sys, eve, NULL, TR_SECONDS(30), Hello));
     return tr_system_close(sys, 0) != TR_OK;
 }

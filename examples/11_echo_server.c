@@ -54,7 +54,7 @@ static tr_err talk(tr_ctx *ctx, Socket *self)
     uint32_t ready;
     tr_on_end(ctx, close_fd, self);
     if (write(self->fd, "hello, echo\n", 12) != 12) return TR_EIO;
-    TR_TRY(tr_wait_fd(ctx, self->fd, TR_FD_READ, TR_SECONDS(5), &ready));
+    TR_TRY(tr_wait_fd(ctx, self->fd, TR_FD_READ, TR_SECONDS(30), &ready));
     if (read(self->fd, buf, sizeof(buf) - 1) <= 0) return TR_EIO;
     fputs(buf, stdout);
     tr_system_terminate(tr_system_of(ctx));

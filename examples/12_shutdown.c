@@ -37,8 +37,8 @@ static tr_err parent_start(tr_ctx *ctx, void *self)
     tr_ref first = tr_spawn(ctx, child, .name = "first");
     tr_ref second = tr_spawn(ctx, child, .name = "second");
     // A spawn returns at once; what was never started is not stopped either.
-    TR_TRY(tr_started(ctx, first, TR_SECONDS(5)));
-    return tr_started(ctx, second, TR_SECONDS(5));
+    TR_TRY(tr_started(ctx, first, TR_SECONDS(30)));
+    return tr_started(ctx, second, TR_SECONDS(30));
 }
 
 static tr_err on_finish(tr_ctx *ctx, void *self, const Finish *m)
@@ -62,7 +62,7 @@ int main(void)
     // [snippet: run]
     TR_MUST(tr_system_run(sys));
     tr_close_report report = {.size = sizeof(report)};
-    tr_err err = tr_system_close_report(sys, TR_SECONDS(10), &report);
+    tr_err err = tr_system_close_report(sys, TR_SECONDS(60), &report);
     printf("closed: %s, %u forced\n", tr_errname(err), report.forced);
     // [end]
     return err != TR_OK;

@@ -40,7 +40,7 @@ TR_ACTOR(account, Account, TR_ON(Deposit, on_deposit),
 static void show(tr_system *sys, tr_ref ref)
 {
     Balance b;
-    TR_MUST(tr_ask(sys, ref, &b, TR_SECONDS(5), GetBalance));
+    TR_MUST(tr_ask(sys, ref, &b, TR_SECONDS(30), GetBalance));
     printf("%" PRId64 " cents, %s\n", b.cents, b.memo ? b.memo : "no memo");
     tr_drop(Balance, &b);
 }
@@ -56,7 +56,7 @@ static void live(const char *file, int64_t cents, const char *memo)
     tr_ref ref = tr_spawn(sys, account, .name = "alice", .storage = store);
     // [end]
     show(sys, ref);
-    TR_MUST(tr_ask(sys, ref, NULL, TR_SECONDS(5), Deposit, .cents = cents,
+    TR_MUST(tr_ask(sys, ref, NULL, TR_SECONDS(30), Deposit, .cents = cents,
                    .memo = memo));
     show(sys, ref);
     // [snippet: close]

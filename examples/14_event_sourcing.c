@@ -108,7 +108,7 @@ TR_ACTOR(auditor, Nothing, TR_ON(GetEarned, on_earned));
 static void show(tr_system *sys, tr_ref ref)
 {
     Balance b;
-    TR_MUST(tr_ask(sys, ref, &b, TR_SECONDS(5), GetBalance));
+    TR_MUST(tr_ask(sys, ref, &b, TR_SECONDS(30), GetBalance));
     printf("%" PRId64 " cents after %" PRIu64 " events, last: %s\n", b.cents,
            b.events, b.memo ? b.memo : "nothing");
     tr_drop(Balance, &b);
@@ -117,11 +117,11 @@ static void show(tr_system *sys, tr_ref ref)
 static void first_life(tr_system *sys, tr_ref ref)
 {
     show(sys, ref);
-    TR_MUST(tr_ask(sys, ref, NULL, TR_SECONDS(5), Deposit, .cents = 5000,
+    TR_MUST(tr_ask(sys, ref, NULL, TR_SECONDS(30), Deposit, .cents = 5000,
                    .memo = "salary"));
-    TR_MUST(tr_ask(sys, ref, NULL, TR_SECONDS(5), Withdraw, .cents = 1200,
+    TR_MUST(tr_ask(sys, ref, NULL, TR_SECONDS(30), Withdraw, .cents = 1200,
                    .memo = "rent"));
-    tr_err err = tr_ask(sys, ref, NULL, TR_SECONDS(5), Withdraw,
+    tr_err err = tr_ask(sys, ref, NULL, TR_SECONDS(30), Withdraw,
                         .cents = 100000, .memo = "yacht");
     printf("yacht: %s\n", err == TR_EUSER ? "refused" : "bought");
     show(sys, ref);
@@ -131,11 +131,11 @@ static void second_life(tr_system *sys, tr_ref ref, tr_storage *store)
 {
     Earned earned;
     show(sys, ref);
-    TR_MUST(tr_ask(sys, ref, NULL, TR_SECONDS(5), Withdraw, .cents = 300,
+    TR_MUST(tr_ask(sys, ref, NULL, TR_SECONDS(30), Withdraw, .cents = 300,
                    .memo = "shoes"));
     show(sys, ref);
     tr_ref audit = tr_spawn(sys, auditor, .storage = store);
-    TR_MUST(tr_ask(sys, audit, &earned, TR_SECONDS(5), GetEarned,
+    TR_MUST(tr_ask(sys, audit, &earned, TR_SECONDS(30), GetEarned,
                    .key = "/user/alice"));
     printf("the bank has earned %" PRId64 " cents\n", earned.cents);
 }
