@@ -195,6 +195,7 @@ static void test_every_request_ends_and_no_alarm_is_false(void **state)
     tr_ref clients_of[WIDTH];
     (void)state;
     expect_ok(tr_system_open(&it.sys, .log = no_log, .workers = 2,
+                             .ask_timeout = TR_MINUTES(10),
                              .supervision = TR_SUPERVISE(
                                  .on_failure = TR_RESUME)));
     for (uint64_t layer = 0; layer < LAYERS; layer++) {
@@ -221,10 +222,10 @@ static void test_every_request_ends_and_no_alarm_is_false(void **state)
         pthread_join(threads[i], NULL);
     }
     for (int i = 0; i < WIDTH; i++) {
-        expect_ok(tr_join(it.sys, clients_of[i], TR_SECONDS(300), NULL,
+        expect_ok(tr_join(it.sys, clients_of[i], TR_MINUTES(10), NULL,
                           NULL));
     }
-    expect_ok(tr_system_close(it.sys, TR_SECONDS(60)));
+    expect_ok(tr_system_close(it.sys, TR_MINUTES(10)));
     print_message("%llu asked, %llu alarms\n", (unsigned long long)it.asked,
                   (unsigned long long)it.alarms);
     assert_int_equal(it.answered, it.asked);
@@ -305,7 +306,7 @@ static void test_every_cycle_is_found(void **state)
     for (int i = 0; i < THREADS; i++) {
         pthread_join(threads[i], NULL);
     }
-    expect_ok(tr_system_close(it.sys, TR_SECONDS(60)));
+    expect_ok(tr_system_close(it.sys, TR_MINUTES(10)));
     print_message("%llu cycles\n", (unsigned long long)it.cycles);
     assert_int_equal(it.wrong, 0);
     assert_true(it.cycles > 0);

@@ -74,7 +74,7 @@ static void pour(uint32_t workers, uint64_t count)
     tr_tell(it.sys, tap, Pour, .count = count, .to = to);
     expect_ok(tr_join(it.sys, to, TR_SECONDS(600), NULL, NULL));
     size_t mapped = atomic_load(&it.sys->mem.mapped);
-    expect_ok(tr_system_close(it.sys, TR_SECONDS(60)));
+    expect_ok(tr_system_close(it.sys, TR_MINUTES(10)));
     print_message("%u workers: %llu messages in %zu KiB\n", workers,
                   (unsigned long long)it.received, mapped / 1024);
     assert_int_equal(it.received, count);

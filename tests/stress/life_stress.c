@@ -15,6 +15,8 @@
 
 enum { GARDENERS = 4, CHILDREN = 8, POOL = 64 };
 
+#define LONG TR_MINUTES(10)  // nobody is ended by force, however slow it is
+
 TR_MESSAGE(Grow, (uint64_t, left));
 TR_MESSAGE(Hurt, (uint32_t, how));
 
@@ -71,7 +73,8 @@ static tr_err plant_start(tr_ctx *ctx, plant *self)
     if (self->depth > 0) {
         tr_ref ref = tr_spawn(ctx, plants,
                               TR_INIT(plants, .garden = self->garden,
-                                      .depth = self->depth - 1));
+                                      .depth = self->depth - 1),
+                              .stop_timeout = LONG);
         atomic_fetch_add(&self->garden->spawned, ref.cell != 0);
     }
     return TR_OK;
@@ -106,7 +109,7 @@ static void work(tr_ctx *ctx, gardener *self)
                        TR_INIT(plants, .garden = it,
                                .depth = (uint32_t)tri_rand_below(&self->rand,
                                                                  3)),
-                       .stop_timeout = TR_SECONDS(20),
+                       .stop_timeout = LONG,
                        .supervision = TR_SUPERVISE(.max_restarts = 2,
                                                    .backoff_min = TR_MS(1),
                                                    .on_limit = TR_STOP));
@@ -183,17 +186,17 @@ static void test_families_come_and_go(void **state)
         tri_rand_init(&first.rand, i + 1);
         it.gardeners[i] = tr_spawn(it.sys, gardeners, .init = &first,
                                    .init_size = sizeof(first),
-                                   .stop_timeout = TR_SECONDS(60),
+                                   .stop_timeout = LONG,
                                    .joinable = true);
     }
     for (int i = 0; i < GARDENERS; i++) {
         tr_tell(it.sys, it.gardeners[i], Grow, .left = stage_scaled(30000));
     }
     for (int i = 0; i < GARDENERS; i++) {
-        expect_ok(tr_join(it.sys, it.gardeners[i], TR_SECONDS(300), NULL,
+        expect_ok(tr_join(it.sys, it.gardeners[i], LONG, NULL,
                           NULL));
     }
-    expect_ok(tr_system_close_report(it.sys, TR_SECONDS(60), &report));
+    expect_ok(tr_system_close_report(it.sys, LONG, &report));
     print_message("%llu spawned, %llu starts, %llu told\n",
                   (unsigned long long)it.spawned,
                   (unsigned long long)it.started,
@@ -224,7 +227,8 @@ static tr_err next_batch(tr_ctx *ctx, watcher *self)
         return TR_OK;
     }
     for (uint32_t i = 0; i < CHILDREN; i++) {
-        tr_ref ref = tr_spawn(ctx, plants, TR_INIT(plants, .garden = it));
+        tr_ref ref = tr_spawn(ctx, plants, TR_INIT(plants, .garden = it),
+                              .stop_timeout = LONG);
         atomic_fetch_add(&it->spawned, 1);
         if (i % 2 == 0) {
             tr_kill(ctx, ref);  // the watch races with the end
@@ -273,9 +277,9 @@ static void test_each_watch_is_told_of_once(void **state)
         tr_tell(it.sys, refs[i], Batch, .left = stage_scaled(40000));
     }
     for (int i = 0; i < GARDENERS; i++) {
-        expect_ok(tr_join(it.sys, refs[i], TR_SECONDS(300), NULL, NULL));
+        expect_ok(tr_join(it.sys, refs[i], LONG, NULL, NULL));
     }
-    expect_ok(tr_system_close(it.sys, TR_SECONDS(60)));
+    expect_ok(tr_system_close(it.sys, LONG));
     assert_int_equal(it.done, GARDENERS);
     assert_int_equal(it.told, it.watched);
     assert_int_equal(it.started, it.stopped);
@@ -353,7 +357,7 @@ static tr_ref spawn_node(tr_ctx *ctx, ledger *book, tri_rand *rand,
         ctx, nodes,
         TR_INIT(nodes, .book = book, .seed = tri_rand_next(rand),
                 .depth = depth),
-        .supervision = some_policy(rand), .stop_timeout = TR_MINUTES(5),
+        .supervision = some_policy(rand), .stop_timeout = LONG,
         .drain = tri_rand_below(rand, 4) == 0 ? TR_DRAIN_DROP
                                               : TR_DRAIN_DEAD_LETTERS,
         .mailbox_limit = bounded ? 2 : 0,
@@ -570,7 +574,7 @@ static void test_every_message_of_every_tree_is_accounted_for(void **state)
         sum.told += books[i].told;
     }
     tr_metrics(sys, &m);
-    expect_ok(tr_system_close_report(sys, TR_SECONDS(60), &report));
+    expect_ok(tr_system_close_report(sys, LONG, &report));
     print_message("%llu actors, %llu starts, %llu jobs: %llu done, "
                   "%llu dead letters (%llu of them failed), %llu dropped\n",
                   (unsigned long long)sum.spawned,
