@@ -343,7 +343,7 @@ static inline void virtually(void (*scenario)(stage *s))
 
 static inline tr_nanos patience(const stage *s)
 {
-    return s->sim != NULL ? TR_MINUTES(60) : TR_SECONDS(20);
+    return s->sim != NULL ? TR_MINUTES(60) : TR_MINUTES(2);
 }
 
 #define heard(s, what) heard_((s), (what), __FILE__, __LINE__)

@@ -210,7 +210,7 @@ TR_ACTOR(keeper, Keeper, TR_HOOK(pre_start, keeper_start),
 static tr_ref keep(stage *s, flags *f, tr_ref *refs, bool all)
 {
     tr_ref k = tr_spawn(s->sys, keeper, .name = "k",
-                        .stop_timeout = TR_MS(20),
+                        .stop_timeout = TR_MINUTES(1),  // it is not stuck
                         .supervision = TR_SUPERVISE(.on_failure = TR_STOP),
                         TR_INIT(keeper, .probe = s->to, .child = f,
                                 .refs = refs, .all = all));

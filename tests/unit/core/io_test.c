@@ -113,6 +113,7 @@ static void test_wait_fd_times_out_and_refuses(void **state)
     expect_err(plan.err, TR_EINVAL);
     close(ends[0]);
     plan.events = TR_FD_READ;  // no such descriptor any more
+    plan.timeout = TR_FOREVER;
     expect_ok(stage_ask(&it, it.one, act_wait, &plan));
     assert_true(plan.err != TR_OK && plan.err != TR_ETIMEDOUT);
     close(ends[1]);

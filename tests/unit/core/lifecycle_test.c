@@ -154,13 +154,13 @@ static void mail_while_stopping(stage *s)
     tr_sim_advance(s->sim, TR_SECONDS(30));
     assert_int_equal(tr_state_of(s->sys, a), TR_STATE_STOPPING);
     tr_tell(s->sys, a, Say, .text = "too late");
-    assert_int_equal(tr_expect(s->probe, 0, tr_dead_letter)->reason,
+    assert_int_equal(tr_expect(s->probe, patience(s), tr_dead_letter)->reason,
                      TR_DEAD_STOPPING);
     heard(s, "a pre_stop");
     (void)joined(s, a);
     assert_int_equal(tr_state_of(s->sys, a), TR_STATE_TERMINATED);
     tr_tell(s->sys, a, Say, .text = "much too late");
-    assert_int_equal(tr_expect(s->probe, 0, tr_dead_letter)->reason,
+    assert_int_equal(tr_expect(s->probe, patience(s), tr_dead_letter)->reason,
                      TR_DEAD_NO_SUCH_ACTOR);
     quiet(s);
 }
@@ -520,10 +520,10 @@ static void stop_at_once(stage *s)
     tr_tell(s->sys, s->to, Note, .text = "over");
     const char *const wanted[] = {"a pre_start", "a post_start", "a pre_stop",
                                   "a post_stop", "over"};
-    const Note *n = tr_expect(s->probe, 0, Note);
+    const Note *n = tr_expect(s->probe, patience(s), Note);
     for (int i = strcmp(n->text, "over") == 0 ? 4 : 0; i < 5; i++) {
         assert_string_equal(n->text, wanted[i]);
-        n = i < 4 ? tr_expect(s->probe, 0, Note) : n;
+        n = i < 4 ? tr_expect(s->probe, patience(s), Note) : n;
     }
     quiet(s);
 }
@@ -655,7 +655,7 @@ static void slow_pre_stop(stage *s)
     (void)joined(s, a);
     assert_true(tr_sim_now(s->sim) - start < TR_SECONDS(70));
     for (int i = 0; i < 5; i++) {
-        (void)tr_expect(s->probe, 0, Note);
+        (void)tr_expect(s->probe, patience(s), Note);
     }
 }
 

@@ -1,5 +1,8 @@
 /*
  * stop_busy_test.c - who stops among the busy does not come last.
+ *
+ * Turns are counted, so all take their turns on one thread, which no helper
+ * joins while the machine lets it wait: that of "concurrent".
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -74,7 +77,9 @@ static tr_err on_breed(tr_ctx *ctx, Relative *self, const Breed *m)
 {
     (void)m;
     for (int i = 0; i < CHILDREN; i++) {
-        tr_spawn(ctx, child, TR_INIT(child, .count = self->count));
+        tr_spawn(ctx, child, .dispatcher = "concurrent",
+                 .stop_timeout = TR_MINUTES(1),
+                 TR_INIT(child, .count = self->count));
     }
     return TR_OK;
 }
@@ -113,11 +118,13 @@ static void test_K7_K12_a_family_stops_among_busy_actors(void **state)
     tr_system *sys;
     count it = {0};
     TR_MUST(tr_system_open(&sys, .workers = 1, .log_level = TR_LOG_ERROR));
-    tr_ref one = tr_spawn(sys, player, TR_INIT(player, .count = &it));
-    tr_ref two = tr_spawn(sys, player,
+    tr_ref one = tr_spawn(sys, player, .dispatcher = "concurrent",
+                          TR_INIT(player, .count = &it));
+    tr_ref two = tr_spawn(sys, player, .dispatcher = "concurrent",
                           TR_INIT(player, .count = &it, .other = one));
     tr_ref p = tr_spawn(sys, parent, TR_INIT(parent, .count = &it),
-                        .joinable = true);
+                        .dispatcher = "concurrent",
+                        .stop_timeout = TR_MINUTES(1), .joinable = true);
     tr_tell(sys, two, Ball);
     tr_tell(sys, p, Breed);
     tr_result how;

@@ -94,7 +94,7 @@ static void test_X23_the_parent_does_not_wait_for_a_backoff(void **state)
 /* ---- limits ---- */
 
 #define TWICE(limit)                                                           \
-    TR_SUPERVISE(.max_restarts = 2, .within = TR_SECONDS(10),                  \
+    TR_SUPERVISE(.max_restarts = 2, .within = TR_MINUTES(10),                  \
                  .backoff_min = 1, .backoff_max = 1, .on_limit = limit)
 
 static void fail_and_wait(stage *s, tr_ref ref, uint32_t incarnation)
@@ -109,7 +109,7 @@ static void limit_in_window(stage *s)
     tr_ref a = CHILD(s, p, "a", (), .supervision = TWICE(TR_STOP));
     fail_and_wait(s, a, 2);
     fail_and_wait(s, a, 3);
-    tr_sim_advance(s->sim, TR_SECONDS(11));
+    tr_sim_advance(s->sim, TR_MINUTES(11));
     fail_and_wait(s, a, 4);  // SV9: a new window
     fail_and_wait(s, a, 5);
     mourn(s, a);
@@ -190,7 +190,7 @@ static void group_counts(stage *s)
 {
     const tr_supervision *policy =
         TR_SUPERVISE(.scope = TR_ALL_FOR_ONE, .max_restarts = 2,
-                     .within = TR_SECONDS(10), .backoff_min = 1,
+                     .within = TR_MINUTES(10), .backoff_min = 1,
                      .backoff_max = 1, .on_limit = TR_STOP);
     tr_ref p = PLAY(s, "p", (), .supervision = TWICE(TR_STOP));
     tr_ref a = CHILD(s, p, "a", (), .supervision = policy);

@@ -265,11 +265,13 @@ static void test_ST9_states_survive_a_restart(void **state)
 /* A session that ends while nothing is on its way harms nobody. */
 static void test_an_idle_session_may_be_cut(void **state)
 {
-    tr_storage *store = open_store();
     PGconn *admin = admin_open();
     char text[TEXT_SIZE];
 
     (void)state;
+    // Those of the tests before end a little later than their stores.
+    admin_until(admin, ITS_SESSIONS, "0");
+    tr_storage *store = open_store();
     assert_int_equal(save_text(store, "a::b/c", 0, "one"), TR_OK);
     assert_string_equal(admin_ask(admin, CUT_SESSIONS, text), "2");
     admin_until(admin, ITS_SESSIONS, "0");
@@ -329,12 +331,15 @@ static void test_ST6_a_save_on_its_way_is_unknown(void **state)
 /* A server that says nothing is as good as gone. */
 static void test_a_silent_server_is_given_up(void **state)
 {
-    static const tri_pg_limits limits = {.silence = TR_MS(200)};
-    tr_storage *store = open_with(&limits);
+    // Long enough for a busy server to let the store in, and much shorter
+    // than a lock is waited for there.
+    static const tri_pg_limits limits = {.silence = TR_SECONDS(2)};
+    tr_storage *patient = open_store(), *store = open_with(&limits);
     asked save = ask_save("a::b/c", 1, "two");
 
     (void)state;
-    assert_int_equal(save_text(store, "a::b/c", 0, "one"), TR_OK);
+    assert_int_equal(save_text(patient, "a::b/c", 0, "one"), TR_OK);
+    tr_storage_close(patient);
     PGconn *holder = hold_fence();
     assert_int_equal(asked_run(&save, store), TR_EUNKNOWN);
     assert_string_equal(save.op.text,

@@ -55,19 +55,19 @@ static void reasons(stage *s)
     tr_ref a = PLAY(s, "a", ());
     (void)gotten(s, a);
     tr_tell(s->sys, TR_NOBODY, Strange);
-    assert_int_equal(tr_expect(s->probe, 0, tr_dead_letter)->reason,
+    assert_int_equal(tr_expect(s->probe, patience(s), tr_dead_letter)->reason,
                      TR_DEAD_NO_SUCH_ACTOR);
     tr_ref foreign = {a.cell ^ (UINT64_C(1) << 50), a.id};
     tr_tell(s->sys, foreign, Strange);
-    assert_int_equal(tr_expect(s->probe, 0, tr_dead_letter)->reason,
+    assert_int_equal(tr_expect(s->probe, patience(s), tr_dead_letter)->reason,
                      TR_DEAD_FOREIGN);
     tr_tell(s->sys, a, Strange);
-    assert_int_equal(tr_expect(s->probe, 0, tr_dead_letter)->reason,
+    assert_int_equal(tr_expect(s->probe, patience(s), tr_dead_letter)->reason,
                      TR_DEAD_UNHANDLED);
     // RG9: a ref to a former owner of the same memory.
     tr_ref stale = {a.cell, a.id + 1000000};
     tr_tell(s->sys, stale, Say, .text = "not for you");
-    assert_int_equal(tr_expect(s->probe, 0, tr_dead_letter)->reason,
+    assert_int_equal(tr_expect(s->probe, patience(s), tr_dead_letter)->reason,
                      TR_DEAD_NO_SUCH_ACTOR);
     quiet(s);
     // X52: who asks how it went leaves no dead letter.

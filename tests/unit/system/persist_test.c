@@ -85,7 +85,7 @@ static tr_ref spawn(fixture *f, const char *name)
 static tr_err add(fixture *f, tr_ref ref, int64_t cents, const char *memo)
 {
     Value v;
-    tr_err err = tr_ask(f->sys, ref, &v, TR_SECONDS(5), Add, .cents = cents,
+    tr_err err = tr_ask(f->sys, ref, &v, TR_SECONDS(60), Add, .cents = cents,
                         .memo = memo);
     tr_drop(Value, &v);
     return err;
@@ -94,7 +94,7 @@ static tr_err add(fixture *f, tr_ref ref, int64_t cents, const char *memo)
 static void expect(fixture *f, tr_ref ref, int64_t cents, const char *memo)
 {
     Value v;
-    assert_int_equal(tr_ask(f->sys, ref, &v, TR_SECONDS(5), Get), TR_OK);
+    assert_int_equal(tr_ask(f->sys, ref, &v, TR_SECONDS(60), Get), TR_OK);
     assert_int_equal(v.cents, cents);
     if (memo == NULL) {
         assert_null(v.memo);
@@ -107,7 +107,7 @@ static void expect(fixture *f, tr_ref ref, int64_t cents, const char *memo)
 static void end(fixture *f, tr_ref ref)
 {
     tr_stop(f->sys, ref);
-    assert_int_equal(tr_join(f->sys, ref, TR_SECONDS(5), NULL, NULL), TR_OK);
+    assert_int_equal(tr_join(f->sys, ref, TR_SECONDS(60), NULL, NULL), TR_OK);
 }
 
 /* ST18, ST19: nothing stored is the default state; else it is loaded. */
@@ -325,7 +325,7 @@ static void test_ST1_ST19_a_state_that_cannot_be_read_fails_the_start(
         store_raw(f, key, all[i].stored);
         tr_ref ref = spawn(f, name);
         tr_result result;
-        assert_int_equal(tr_join(f->sys, ref, TR_SECONDS(5), &result, NULL),
+        assert_int_equal(tr_join(f->sys, ref, TR_SECONDS(60), &result, NULL),
                          TR_OK);
         assert_int_equal(result.reason, TR_FAILED);
         assert_int_equal(result.err, TR_ESTORAGE);
@@ -372,7 +372,7 @@ static bool start_without(fixture *f, int64_t n, uint32_t *refused)
     if (runs) {
         expect(&g, ref, 9, "n");  // all of it
     } else if (tr_ref_err(ref) == TR_OK) {
-        tr_err err = tr_join(g.sys, ref, TR_SECONDS(5), &result, NULL);
+        tr_err err = tr_join(g.sys, ref, TR_SECONDS(60), &result, NULL);
         // No memory is not the same as a state that is damaged.
         assert_true(err != TR_OK || result.err != TR_ESTORAGE);
         *refused += result.err == TR_ENOMEM;

@@ -87,7 +87,7 @@ static void up(fixture *f)
 
 static void down(fixture *f)
 {
-    assert_int_equal(tr_system_close(f->sys, TR_SECONDS(20)), TR_OK);
+    assert_int_equal(tr_system_close(f->sys, TR_SECONDS(60)), TR_OK);
     f->sys = NULL;
 }
 
@@ -118,7 +118,7 @@ static tr_err set(fixture *f, const char *key, const char *name,
                   tr_nanos delay, tr_nanos period, int64_t number)
 {
     return tr_ask(f->sys, tr_virtual(f->sys, "clockwork", key), NULL,
-                  TR_SECONDS(20), Set, .name = name, .delay = delay,
+                  TR_SECONDS(60), Set, .name = name, .delay = delay,
                   .period = period, .number = number);
 }
 
@@ -207,7 +207,7 @@ static void test_a_period_goes_on_until_it_is_forgotten(void **state)
     up(f);
     wait_for(before + 2);
     assert_int_equal(tr_ask(f->sys, tr_virtual(f->sys, "clockwork", "a"),
-                            NULL, TR_SECONDS(20), Drop, .name = "r"),
+                            NULL, TR_SECONDS(60), Drop, .name = "r"),
                      TR_OK);
     down(f);
     assert_int_equal(count_stored(f), 0);

@@ -264,7 +264,7 @@ EACH_OPEN(open_all)
 static tr_err deposit(fixture *f, tr_ref ref, int64_t cents,
                       const char *memo, uint32_t times)
 {
-    return tr_ask(f->sys, ref, NULL, TR_SECONDS(20), Deposit, .cents = cents,
+    return tr_ask(f->sys, ref, NULL, TR_SECONDS(60), Deposit, .cents = cents,
                   .memo = memo, .times = times - 1);
 }
 
@@ -272,7 +272,7 @@ static void expect(fixture *f, tr_ref ref, int64_t cents, const char *memo,
                    uint64_t sequence)
 {
     Value v;
-    assert_int_equal(tr_ask(f->sys, ref, &v, TR_SECONDS(20), Get), TR_OK);
+    assert_int_equal(tr_ask(f->sys, ref, &v, TR_SECONDS(60), Get), TR_OK);
     assert_int_equal(v.cents, cents);
     assert_int_equal(v.sequence, sequence);
     if (memo == NULL) {
@@ -286,7 +286,7 @@ static void expect(fixture *f, tr_ref ref, int64_t cents, const char *memo,
 static void end(fixture *f, tr_ref ref)
 {
     tr_stop(f->sys, ref);
-    assert_int_equal(tr_join(f->sys, ref, TR_SECONDS(5), NULL, NULL), TR_OK);
+    assert_int_equal(tr_join(f->sys, ref, TR_SECONDS(60), NULL, NULL), TR_OK);
 }
 
 /* A start that fails; its text must say all of these. */
@@ -294,7 +294,7 @@ static void expect_no_start(fixture *f, tr_ref ref, const char *a,
                             const char *b, const char *c)
 {
     tr_result result;
-    assert_int_equal(tr_join(f->sys, ref, TR_SECONDS(5), &result, NULL),
+    assert_int_equal(tr_join(f->sys, ref, TR_SECONDS(60), &result, NULL),
                      TR_OK);
     assert_int_equal(result.reason, TR_FAILED);
     assert_int_equal(result.err, TR_ESTORAGE);
@@ -381,17 +381,17 @@ static void test_ST11_ST12_events_are_stored_all_or_none(void **state)
 {
     fixture *f = *state;
     tr_ref ref = spawn_with(f, ledger, .name = "cid");
-    assert_int_equal(tr_ask(f->sys, ref, NULL, TR_SECONDS(5), Move, .in = 50,
+    assert_int_equal(tr_ask(f->sys, ref, NULL, TR_SECONDS(60), Move, .in = 50,
                             .out = 20),
                      TR_OK);
     expect(f, ref, 30, NULL, 2);
     assert_int_equal(count_calls(f, TR_STORE_APPEND), 1);
     tr_storage_fail_nth(f->store, 1, TR_ESTORAGE);
-    assert_int_equal(tr_ask(f->sys, ref, NULL, TR_SECONDS(5), Move, .in = 9,
+    assert_int_equal(tr_ask(f->sys, ref, NULL, TR_SECONDS(60), Move, .in = 9,
                             .out = 1),
                      TR_ESTORAGE);
     expect(f, ref, 30, NULL, 2);
-    assert_int_equal(tr_ask(f->sys, ref, NULL, TR_SECONDS(5), Move, .in = 9,
+    assert_int_equal(tr_ask(f->sys, ref, NULL, TR_SECONDS(60), Move, .in = 9,
                             .out = 1),
                      TR_OK);
     expect(f, ref, 38, NULL, 4);
@@ -434,12 +434,12 @@ static void test_events_lists_and_texts_are_copied(void **state)
     Value v;
     tr_ref ref = spawn_with(f, ledger, .name = "fay");
     for (int i = 0; i < 6; i++) {
-        assert_int_equal(tr_ask(f->sys, ref, NULL, TR_SECONDS(5), Write,
+        assert_int_equal(tr_ask(f->sys, ref, NULL, TR_SECONDS(60), Write,
                                 .line = i % 2 ? "odd" : "even"),
                          TR_OK);
     }
     for (int round = 0; round < 2; round++) {
-        assert_int_equal(tr_ask(f->sys, ref, &v, TR_SECONDS(5), Get), TR_OK);
+        assert_int_equal(tr_ask(f->sys, ref, &v, TR_SECONDS(60), Get), TR_OK);
         assert_string_equal(v.lines,
                             "<even><odd><even><odd><even><odd>");
         tr_drop(Value, &v);
@@ -454,7 +454,7 @@ static void test_misuse_of_events_is_refused(void **state)
     fixture *f = *state;
     tr_ref ref = spawn_with(f, ledger, .name = "gil");
     for (int32_t how = 0; how < 5; how++) {
-        assert_int_equal(tr_ask(f->sys, ref, NULL, TR_SECONDS(5), Misuse,
+        assert_int_equal(tr_ask(f->sys, ref, NULL, TR_SECONDS(60), Misuse,
                                 .how = how),
                          wanted[how]);
     }
@@ -611,7 +611,7 @@ static void test_a_panic_while_applying_stores_nothing(void **state)
     fixture *f = *state;
     tr_ref ref = spawn_with(f, ledger, .name = "quo");
     assert_int_equal(deposit(f, ref, 1, "q", 1), TR_OK);
-    assert_int_equal(tr_ask(f->sys, ref, NULL, TR_SECONDS(5), Write,
+    assert_int_equal(tr_ask(f->sys, ref, NULL, TR_SECONDS(60), Write,
                             .line = "panic"),
                      TR_EPANIC);
     expect(f, ref, 1, "q", 1);
@@ -619,7 +619,7 @@ static void test_a_panic_while_applying_stores_nothing(void **state)
     append_raw(f, KEY("quo"), 1, "Noted {\"line\":\"panic\"}");
     tr_result result;
     ref = spawn_doomed(f, ledger, .name = "quo");
-    assert_int_equal(tr_join(f->sys, ref, TR_SECONDS(5), &result, NULL),
+    assert_int_equal(tr_join(f->sys, ref, TR_SECONDS(60), &result, NULL),
                      TR_OK);
     assert_int_equal(result.err, TR_EPANIC);
 }
@@ -643,7 +643,7 @@ static void test_rule_28_kill_while_events_are_in_flight(void **state)
                            .storage = &slow.base);
     assert_int_equal(tr_ref_err(next), TR_EEXIST);  // it has not ended
     slow_release(&slow);
-    assert_int_equal(tr_expect(probe, TR_SECONDS(5), tr_terminated)->reason,
+    assert_int_equal(tr_expect(probe, TR_SECONDS(60), tr_terminated)->reason,
                      TR_KILLED);
     next = tr_spawn(f->sys, ledger, .name = "ray", .joinable = true,
                     .storage = &slow.base);
@@ -689,8 +689,8 @@ static void test_the_nth_call_of_the_store_fails(void **state)
             int64_t sure = 0, unknown = 0;
             tr_storage_fail_nth(f->store, n, errs[e]);
             tr_ref ref = spawn_with(f, trimmed, .name = name);
-            if (tr_started(f->sys, ref, TR_SECONDS(5)) != TR_OK) {
-                (void)!tr_join(f->sys, ref, TR_SECONDS(5), NULL, NULL);
+            if (tr_started(f->sys, ref, TR_SECONDS(60)) != TR_OK) {
+                (void)!tr_join(f->sys, ref, TR_SECONDS(60), NULL, NULL);
                 ref = spawn_with(f, trimmed, .name = name);
             }
             for (int i = 0; i < 2 * EVERY; i++) {
@@ -715,23 +715,23 @@ static bool run_without_memory(fixture *f, int64_t n)
     int64_t sure = 0;
     snprintf(name, sizeof(name), "n%d", (int)n);
     tr_ref ref = spawn_with(f, ledger, .name = name);
-    assert_int_equal(tr_started(f->sys, ref, TR_SECONDS(5)), TR_OK);
+    assert_int_equal(tr_started(f->sys, ref, TR_SECONDS(60)), TR_OK);
     assert_int_equal(deposit(f, ref, 1, "first", EVERY - 2), TR_OK);
     tri_mem_fail_after(&f->sys->mem, n);
     for (int i = 0; i < 3; i++) {
         sure += deposit(f, ref, 1, "a memo", 1) == TR_OK;
     }
     tr_tell(f->sys, ref, Crash);
-    (void)!tr_ask(f->sys, ref, NULL, TR_SECONDS(5), Write, .line = "w");
+    (void)!tr_ask(f->sys, ref, NULL, TR_SECONDS(60), Write, .line = "w");
     // Relaxed: it has all been answered.
     bool reached = atomic_load_explicit(&f->sys->mem.fail_at,
                                         memory_order_relaxed) < 0;
     tri_mem_fail_after(&f->sys->mem, -1);
     tr_stop(f->sys, ref);
-    (void)!tr_join(f->sys, ref, TR_SECONDS(5), NULL, NULL);
+    (void)!tr_join(f->sys, ref, TR_SECONDS(60), NULL, NULL);
     ref = spawn_with(f, ledger, .name = name);
     Value v;
-    assert_int_equal(tr_ask(f->sys, ref, &v, TR_SECONDS(5), Get), TR_OK);
+    assert_int_equal(tr_ask(f->sys, ref, &v, TR_SECONDS(60), Get), TR_OK);
     assert_true(v.cents >= EVERY - 2 + sure);
     assert_true(v.cents <= EVERY - 2 + 3);
     tr_drop(Value, &v);
@@ -802,27 +802,27 @@ static void test_events_are_read_in_pages(void **state)
     }
     append_raw(f, KEY("sue"), PAGES_OF_EVENTS, "Withdrawn {\"cents\":1}");
     tr_ref ref = spawn_with(f, projection, .name = "sum");
-    assert_int_equal(tr_ask(f->sys, ref, &sum, TR_SECONDS(5), Project,
+    assert_int_equal(tr_ask(f->sys, ref, &sum, TR_SECONDS(60), Project,
                             .kind = "ledger", .key = "/user/sue"),
                      TR_OK);
     assert_int_equal(sum.cents, 2 * PAGES_OF_EVENTS);
     assert_int_equal(sum.last, PAGES_OF_EVENTS + 1);
     assert_int_equal(sum.others, 1);
     assert_true(sum.pages > 2);
-    assert_int_equal(tr_ask(f->sys, ref, &sum, TR_SECONDS(5), Project,
+    assert_int_equal(tr_ask(f->sys, ref, &sum, TR_SECONDS(60), Project,
                             .kind = "ledger", .key = "/user/sue",
                             .first = PAGES_OF_EVENTS),
                      TR_OK);
     assert_int_equal(sum.cents, 2);
-    assert_int_equal(tr_ask(f->sys, ref, &sum, TR_SECONDS(5), Project,
+    assert_int_equal(tr_ask(f->sys, ref, &sum, TR_SECONDS(60), Project,
                             .kind = "ledger", .key = "/user/nobody"),
                      TR_OK);
     assert_int_equal(sum.last, 0);
-    assert_int_equal(tr_ask(f->sys, ref, &sum, TR_SECONDS(5), Project,
+    assert_int_equal(tr_ask(f->sys, ref, &sum, TR_SECONDS(60), Project,
                             .kind = "led/ger", .key = "x"),
                      TR_EINVAL);
     tr_storage_fail_nth(f->store, 1, TR_EIO);
-    assert_int_equal(tr_ask(f->sys, ref, &sum, TR_SECONDS(5), Project,
+    assert_int_equal(tr_ask(f->sys, ref, &sum, TR_SECONDS(60), Project,
                             .kind = "ledger", .key = "/user/sue"),
                      TR_ESTORAGE);
 }
@@ -875,7 +875,7 @@ static void test_ST1_a_damaged_event_is_read_as_bytes(void **state)
     Sum sum;
     append_raw(f, KEY("tim"), 0, "\1\2\3");
     tr_ref ref = spawn_with(f, mending, .name = "mender");
-    assert_int_equal(tr_ask(f->sys, ref, &sum, TR_SECONDS(5), Peek,
+    assert_int_equal(tr_ask(f->sys, ref, &sum, TR_SECONDS(60), Peek,
                             .kind = "ledger", .key = "/user/tim"),
                      TR_OK);
     assert_int_equal(sum.cents, -1);
@@ -889,13 +889,13 @@ static void test_ST5_ST9_whose_events_are_read(void **state)
     append_raw(f, "local::peeping//user/una", 0, "Deposited {\"cents\":8}");
     append_raw(f, KEY("una"), 0, "Deposited {\"cents\":9}");
     tr_ref ref = spawn_with(f, peeping, .name = "una");
-    assert_int_equal(tr_ask(f->sys, ref, &sum, TR_SECONDS(5), Peek), TR_OK);
+    assert_int_equal(tr_ask(f->sys, ref, &sum, TR_SECONDS(60), Peek), TR_OK);
     assert_int_equal(sum.cents, 8);
-    assert_int_equal(tr_ask(f->sys, ref, &sum, TR_SECONDS(5), Peek,
+    assert_int_equal(tr_ask(f->sys, ref, &sum, TR_SECONDS(60), Peek,
                             .kind = "ledger", .key = "/user/una"),
                      TR_OK);
     assert_int_equal(sum.cents, 9);
-    assert_int_equal(tr_ask(f->sys, ref, &sum, TR_SECONDS(5), Peek,
+    assert_int_equal(tr_ask(f->sys, ref, &sum, TR_SECONDS(60), Peek,
                             .kind = "ledger"),
                      TR_EINVAL);
     assert_non_null(strstr(tr_error_text(f->sys), "ledger/ is no key"));
@@ -913,7 +913,7 @@ static void test_AC11_virtual_actors_replay_when_activated(void **state)
     TR_MUST(tr_probe_new(&probe, f->sys));
     tr_probe_watch(probe, ref);
     tr_stop(f->sys, ref);  // deactivates it
-    (void)tr_expect(probe, TR_SECONDS(5), tr_terminated);
+    (void)tr_expect(probe, TR_SECONDS(60), tr_terminated);
     expect(f, ref, 3 * (EVERY + 2), "t", EVERY + 2);
     tr_probe_free(probe);
 }

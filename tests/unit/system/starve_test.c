@@ -29,7 +29,7 @@ static void works_and_closes(tr_system *sys)
     tr_ref ref = stage_spawn(&it, .name = "one");
     expect_ok(tr_ref_err(ref));
     tr_stop(sys, ref);
-    expect_ok(tr_system_close(sys, TR_SECONDS(20)));
+    expect_ok(tr_system_close(sys, TR_SECONDS(60)));
 }
 
 /* How many allocations it takes. */
@@ -74,7 +74,7 @@ static void test_rule_27_a_budget_for_less_than_a_system(void **state)
                                     .memory_budget = budget);
         opened = err == TR_OK;
         if (opened) {
-            expect_ok(tr_system_close(sys, TR_SECONDS(20)));
+            expect_ok(tr_system_close(sys, TR_SECONDS(60)));
         } else {
             expect_err(err, TR_ENOMEM);
         }
@@ -108,24 +108,26 @@ static void test_rule_27_threads_that_cannot_be_started(void **state)
     tr_system_options options = {.size = sizeof(options), .workers = 3,
                                  .world = fail_world_of(fail),
                                  .log_level = 9};
-    uint64_t n = 1;
+    uint32_t refused = 0;
     (void)state;
-    for (bool failed = true; failed; n++) {
+    for (uint64_t n = 1; refused == n - 1; n++) {
         tr_system *sys = NULL;
         fail_world_arm(fail, n, FAIL_CALL);
         tr_err err = (tr_system_open)(&sys, &options);
-        failed = fail_world_has_failed(fail);
+        bool failed = fail_world_has_failed(fail);
         fail_world_arm(fail, 0, FAIL_CALL);
-        if (failed) {
+        if (err == TR_OK) {
+            // If one failed all the same it was a helper, on a busy machine.
+            works_and_closes(sys);
+        } else {
             expect_err(err, TR_ENOMEM);
             assert_null(sys);
-        } else {
-            expect_ok(err);
-            works_and_closes(sys);
+            assert_true(failed);
+            refused++;
         }
         assert_true(n < 10);
     }
-    assert_true(n > 4);  // three workers and the monitor
+    assert_int_equal(refused, 4);  // three workers and the monitor
     fail_world_free(fail);
 }
 
@@ -151,7 +153,7 @@ static tr_err act_late(tr_ctx *ctx, puppet *self, const Act *m, void *arg)
     fail_world_arm(it->fail, 1, FAIL_CALL);
     it->blocking = tr_blocking(ctx, quick, NULL);
     fail_world_arm(it->fail, 1, FAIL_CALL);
-    it->waiting = tr_wait_fd(ctx, it->ends[0], TR_FD_READ, TR_SECONDS(20),
+    it->waiting = tr_wait_fd(ctx, it->ends[0], TR_FD_READ, TR_SECONDS(60),
                              &ready);
     fail_world_arm(it->fail, 0, FAIL_CALL);
     return tr_reply(ctx, m, .value = 1);
@@ -163,7 +165,7 @@ static tr_err act_both(tr_ctx *ctx, puppet *self, const Act *m, void *arg)
     uint32_t ready;
     (void)self;
     TR_ASSERT(ctx, tr_blocking(ctx, quick, NULL) == TR_OK);
-    TR_ASSERT(ctx, tr_wait_fd(ctx, it->ends[0], TR_FD_READ, TR_SECONDS(20),
+    TR_ASSERT(ctx, tr_wait_fd(ctx, it->ends[0], TR_FD_READ, TR_SECONDS(60),
                               &ready) == TR_OK);
     TR_ASSERT(ctx, ready == TR_FD_READ);
     return tr_reply(ctx, m, .value = 1);
@@ -178,6 +180,11 @@ static void test_DP4_IO_threads_that_are_started_late(void **state)
     (void)state;
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, l.ends), 0);
     stage_open_real(&it, &options);
+    // All have started: the monitor sees no work that waits, and starts no
+    // thread itself while one is to fail.
+    expect_ok(stage_ask(&it, it.one, act_nothing, NULL));
+    expect_ok(stage_ask(&it, it.two, act_nothing, NULL));
+    expect_ok(stage_ask(&it, it.three, act_nothing, NULL));
     // A dispatcher whose threads do not start is no dispatcher, yet.
     fail_world_arm(l.fail, 1, FAIL_CALL);
     expect_err(tr_dispatcher_add(it.sys, "mine", .threads = 2), TR_ENOMEM);
@@ -196,7 +203,7 @@ static void test_DP4_IO_threads_that_are_started_late(void **state)
     tr_ref pinned = stage_spawn(&it, .dispatcher = "pinned",
                                 .joinable = true);
     tr_stop(it.sys, pinned);
-    expect_ok(tr_join(it.sys, pinned, TR_SECONDS(20), NULL, NULL));
+    expect_ok(tr_join(it.sys, pinned, TR_SECONDS(60), NULL, NULL));
     expect_ok(stage_ask(&it, stage_spawn(&it, .dispatcher = "pinned"),
                         act_nothing, NULL));
     // The first of all jobs, and of all descriptors.

@@ -146,7 +146,7 @@ static tr_ref spawn(fixture *f, const tr_actor_def *def, const char *name)
 
 static tr_err put(fixture *f, tr_ref ref, tr_blob image, uint32_t times)
 {
-    return tr_ask(f->sys, ref, NULL, TR_SECONDS(20), Put, .image = image,
+    return tr_ask(f->sys, ref, NULL, TR_SECONDS(60), Put, .image = image,
                   .times = times - 1);
 }
 
@@ -154,7 +154,7 @@ static tr_err put(fixture *f, tr_ref ref, tr_blob image, uint32_t times)
 static tr_blob get(fixture *f, tr_ref ref)
 {
     Cover cover;
-    assert_int_equal(tr_ask(f->sys, ref, &cover, TR_SECONDS(20), Get), TR_OK);
+    assert_int_equal(tr_ask(f->sys, ref, &cover, TR_SECONDS(60), Get), TR_OK);
     return cover.image;
 }
 
@@ -229,7 +229,7 @@ static void test_decoded_events_are_let_go(void **state)
     Cover cover;
     tr_ref ref = spawn(f, &sourced, "ann");
     assert_int_equal(put(f, ref, f->blob, 5), TR_OK);
-    assert_int_equal(tr_ask(f->sys, ref, &cover, TR_SECONDS(20), Read),
+    assert_int_equal(tr_ask(f->sys, ref, &cover, TR_SECONDS(60), Read),
                      TR_OK);
     assert_int_equal(cover.pages, 5);
     expect_let_go(f, cover.image);
