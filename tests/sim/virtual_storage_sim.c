@@ -1,5 +1,5 @@
 /*
- * virtual_storage_sim.c - virtual actors of three nodes over a store that fails.
+ * virtual_storage_sim.c - virtual actors of three nodes, on a store that fails.
  *
  * The nodes and actors of takeover.h; their states are on a machine of its
  * own, in an SQLite file on a disk that gives errors, is full and slow, and
