@@ -32,7 +32,7 @@ static void send_answer(tri_worker *worker, tr_ref to, tr_msg *answer,
             }
             if (in_user_lane
                     ? tri_push(worker, cell, to.id, answer) == TR_OK
-                    : tri_push_system(worker, cell, &answer->node)) {
+                    : tri_push_reply(worker, cell, answer)) {
                 return;
             }
         }
@@ -376,7 +376,7 @@ static tri_wait *find_wait(tri_cell *cell, uint64_t correlation)
     return NULL;
 }
 
-void tri_reply_arrived(tri_worker *worker, tri_cell *cell, tr_msg *reply)
+bool tri_reply_awaited(tri_worker *worker, tri_cell *cell, tr_msg *reply)
 {
     // Relaxed: we own the cell.
     uint64_t id = atomic_load_explicit(&cell->id, memory_order_relaxed);
@@ -384,17 +384,24 @@ void tri_reply_arrived(tri_worker *worker, tri_cell *cell, tr_msg *reply)
                          ? find_wait(cell, tri_msg_ask(reply)->correlation)
                          : NULL;
     if (wait == NULL || wait->done) {
-        const tri_virtual_ops *ops = tri_virtual_ops_of(worker->sys);
-        if (ops != NULL && ops->reply(worker, cell, reply)) {
-            return;
-        }
-        tri_dead(worker, (tr_ref){tri_cell_ref(worker->sys, cell).cell,
-                                  reply->to_id},
-                 reply, TR_DEAD_LATE);
-        return;
+        return false;
     }
     wait->reply = reply;
     tri_wait_done(worker, cell, wait, TR_OK);
+    return true;
+}
+
+void tri_reply_arrived(tri_worker *worker, tri_cell *cell, tr_msg *reply)
+{
+    if (TRI_LIKELY(tri_reply_awaited(worker, cell, reply))) {
+        return;
+    }
+    const tri_virtual_ops *ops = tri_virtual_ops_of(worker->sys);
+    if (ops == NULL || !ops->reply(worker, cell, reply)) {
+        tri_dead(worker, (tr_ref){tri_cell_ref(worker->sys, cell).cell,
+                                  reply->to_id},
+                 reply, TR_DEAD_LATE);
+    }
 }
 
 void tri_wait_woken(tr_ctx *ctx, tri_wait *wait)
@@ -450,8 +457,11 @@ tr_err tri_undelivered_as(tr_ref to, tr_err err)
                                                            : err;
 }
 
-/* As tri_try_send, for one who is not slowed down: he waits anyway. */
-static tr_err deliver(tr_ctx *ctx, tr_ref to, tr_msg *msg)
+/*
+ * As tri_try_send, for one who is not slowed down: he waits anyway. `parks`:
+ * at once.
+ */
+static tr_err deliver(tr_ctx *ctx, tr_ref to, tr_msg *msg, bool parks)
 {
     enum { SPECIAL = TRI_CELL_BOUNDED | TRI_CELL_TIGHT | TRI_CELL_VIRTUAL };
     tri_cell *cell = tri_ref_cell(to);
@@ -466,6 +476,9 @@ static tr_err deliver(tr_ctx *ctx, tr_ref to, tr_msg *msg)
     }
     uint32_t depth;
     msg->sender = ctx->self;
+    if (parks && tri_hand_over(ctx->worker, cell, to.id, msg)) {
+        return TR_OK;
+    }
     TR_TRY(tri_push_user(ctx->worker, cell, to.id, msg, &depth));
     if (TRI_UNLIKELY(depth >= TRI_SOFT_GLANCE)) {
         tri_look_at_depth(ctx->worker, cell);
@@ -490,7 +503,8 @@ static tr_err send_request(tr_ctx *ctx, tri_wait *wait, tr_nanos deadline,
                                   .site = wait->site,
                                   .in_user_lane = is_detached(wait)};
     tri_count(&ctx->worker->count.asks);
-    tr_err err = deliver(ctx, wait->target, msg);
+    tr_err err =
+        deliver(ctx, wait->target, msg, wait->kind == TRI_WAIT_REPLY);
     if (TRI_LIKELY(err == TR_OK)) {
         return TR_OK;
     }

@@ -9,13 +9,15 @@
  *  - system mail: the sender writes sys_mail, then reads mail; the owner
  *    writes IDLE or PARKED into mail, then reads sys_mail. All four are
  *    seq_cst, so at least one of the two sees the other's write
- *    (tests/model/mailbox.pml).
+ *    (tests/model/mailbox.pml);
+ *  - an answer that takes the cell before it is delivered, and a request that
+ *    does, are in the position of a push that has replaced IDLE.
  */
 #include "core/mailbox.h"
 
 #include <stdlib.h>
 
-#include "core/runtime.h"
+#include "core/private.h"
 
 /* ---- pushing ---- */
 
@@ -64,6 +66,74 @@ bool tri_push_system(tri_worker *worker, tri_cell *cell, tri_node *node)
         &cell->sys_mail, &seen, (uintptr_t)node | (seen & TRI_SYS_SIGNAL),
         memory_order_seq_cst, memory_order_acquire));
     tri_poke(worker, cell);
+    return true;
+}
+
+/* Pushes to a cell that the caller owns: its lane is open. */
+static void push_claimed(tri_cell *cell, tri_node *node)
+{
+    // Relaxed: confirmed by the exchange.
+    uintptr_t seen =
+        atomic_load_explicit(&cell->sys_mail, memory_order_relaxed);
+    do {
+        TRI_CHECK((seen & TRI_SYS_CLOSED) == 0);
+        node->next = (tri_node *)(seen & ~TRI_SYS_BITS);
+        // Release: publishes the node to tri_system_take.
+    } while (!atomic_compare_exchange_weak_explicit(
+        &cell->sys_mail, &seen, (uintptr_t)node | (seen & TRI_SYS_SIGNAL),
+        memory_order_release, memory_order_relaxed));
+}
+
+bool tri_push_reply(tri_worker *worker, tri_cell *cell, tr_msg *reply)
+{
+    if (cell == worker->unsettled) {
+        worker->unsettled = NULL;  // ours all the time
+    } else if (!claim(cell)) {
+        return tri_push_system(worker, cell, &reply->node);
+    }
+    // The cell is ours. What we sent it before this has been taken: that is
+    // how it came to sleep again. So the order of what we send it is kept.
+    if (cell->home == worker->index &&
+        tri_reply_awaited(worker, cell, reply)) {
+        tri_hand_to(worker, cell);
+    } else {
+        push_claimed(cell, &reply->node);
+        tri_schedule(worker, cell);
+    }
+    return true;
+}
+
+bool tri_hand_over(tri_worker *worker, tri_cell *cell, uint64_t id,
+                   tr_msg *msg)
+{
+    uintptr_t idle = TRI_MAIL_IDLE;
+    // Relaxed, both: glances; the message carries the id.
+    if (atomic_load_explicit(&cell->mail, memory_order_relaxed) != idle ||
+        atomic_load_explicit(&cell->id, memory_order_relaxed) != id ||
+        !tri_runs_here(worker, cell) ||
+        // Acquire: the cell is ours; pairs with the step in tri_sleep.
+        !atomic_compare_exchange_strong_explicit(&cell->mail, &idle, 0,
+                                                 memory_order_acquire,
+                                                 memory_order_relaxed)) {
+        return false;
+    }
+    msg->to_id = id;
+    msg->node.next = NULL;
+    tri_node **end = &cell->queue;
+    while (*end != NULL) {  // mail that may not run beside a parked turn
+        end = &(*end)->next;
+    }
+    *end = &msg->node;
+    // Relaxed: for observers.
+    atomic_store_explicit(
+        &cell->queued,
+        atomic_load_explicit(&cell->queued, memory_order_relaxed) + 1,
+        memory_order_relaxed);
+    if (cell->home == TRI_HOME_NONE || cell->home == worker->index) {
+        tri_hand_to(worker, cell);
+    } else {
+        tri_schedule(worker, cell);
+    }
     return true;
 }
 

@@ -81,6 +81,14 @@ static inline tr_err tri_push_user(tri_worker *worker, tri_cell *cell,
     return TR_OK;
 }
 
+/*
+ * Gives a request to an actor that sleeps, which then runs next; its mailbox
+ * has no limit, and the asker parks now. Takes msg on true; false: it is to
+ * be pushed.
+ */
+bool tri_hand_over(tri_worker *worker, tri_cell *cell, uint64_t id,
+                   tr_msg *msg);
+
 /* Schedules the cell if nobody owns it. After a write to sys_mail. */
 void tri_poke(tri_worker *worker, tri_cell *cell);
 

@@ -176,6 +176,40 @@ static inline tri_cell *tri_own_pop(tri_worker *worker)
     return cell;
 }
 
+/* Whether it is no thread's and of our group; a home may still bind it. */
+static inline bool tri_runs_here(tri_worker *worker, tri_cell *cell)
+{
+    enum { WHERE = TRI_CELL_OUTSIDE | 0xff << TRI_CELL_GROUP_SHIFT };
+    // Relaxed: fixed at spawn.
+    return (atomic_load_explicit(&cell->flags, memory_order_relaxed) &
+            WHERE) == worker->group_bits;
+}
+
+/*
+ * A cell that is to run here, next if that place is free: who asks waits for
+ * the one he asked, who answers has what the other waited for in his cache. A
+ * chain of such steps ends with the next look around (TRI_LOOK_EVERY): then
+ * the cell queues behind the others. No thief sees it: no handler runs
+ * meanwhile, unless the cell is bound to us.
+ */
+static inline void tri_hand_to(tri_worker *worker, tri_cell *cell)
+{
+    if (worker->hand == NULL && !worker->stepping) {
+        worker->hand = cell;
+    } else {
+        tri_own_push(worker, cell);
+    }
+}
+
+/* It does not run next after all. */
+static inline void tri_hand_back(tri_worker *worker)
+{
+    if (worker->hand != NULL) {
+        tri_own_push(worker, worker->hand);
+        worker->hand = NULL;
+    }
+}
+
 /* How many new cells wait; the worker. */
 static inline uint32_t tri_fresh_count(tri_worker *worker)
 {

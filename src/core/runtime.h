@@ -209,6 +209,8 @@ struct tri_worker {
     tri_cell *after_cell;
     tri_fiber *after_fiber;
     tr_ctx *resuming;      // a parked turn that the loop goes on with
+    tri_cell *hand;        // runs next: asked or answered just now; private.h
+    tri_cell *unsettled;   // its turn waits for `hand`; still ours: turn.c
     uint32_t tick;
     uint32_t fresh_picks;
     bool stepping;         // runs one activation at a time for a world
@@ -544,6 +546,14 @@ enum { TRI_CUT_MESSAGES = 1, TRI_CUT_RUN = 2, TRI_CUT_HOOKS = 4 };
 void tri_cut_waits(tri_worker *worker, tri_cell *cell, uint32_t which,
                    tr_err err);
 uint32_t tri_parked_count(tri_cell *cell, uint32_t which);
+/* Gives up the cell whose turn waits for what has run in vain. */
+void tri_settle_now(tri_worker *worker);
+static inline void tri_settle(tri_worker *worker)
+{
+    if (worker->unsettled != NULL) {
+        tri_settle_now(worker);
+    }
+}
 
 /* ---- mailbox.c ---- */
 
@@ -554,6 +564,8 @@ uint32_t tri_parked_count(tri_cell *cell, uint32_t which);
 tr_err tri_push(tri_worker *worker, tri_cell *cell, uint64_t id, tr_msg *msg);
 /* Takes node on true. */
 bool tri_push_system(tri_worker *worker, tri_cell *cell, tri_node *node);
+/* The same for an answer, which may find its turn at once. */
+bool tri_push_reply(tri_worker *worker, tri_cell *cell, tr_msg *reply);
 void tri_signal(tri_worker *worker, tri_cell *cell, uint64_t id,
                 uint32_t signal);
 /* tr_poison, also of the actors of the library, which it spares. */
@@ -584,6 +596,8 @@ void tri_answer_error(tri_worker *worker, tr_msg *msg, tr_err err,
 void tri_answer_value(tri_worker *worker, tr_msg *msg, tr_ref from,
                       const void *payload);
 void tri_reply_arrived(tri_worker *worker, tri_cell *cell, tr_msg *reply);
+/* The same where somebody waits for it; takes it on true. */
+bool tri_reply_awaited(tri_worker *worker, tri_cell *cell, tr_msg *reply);
 /* A reply that came through the user lane: tr_ask_then, tr_ask_pipe. */
 void tri_reply_in_order(tr_ctx *ctx, tr_msg *reply);
 /* Runs a callback or pipe whose wait is over; takes both. */

@@ -227,11 +227,8 @@ static __attribute__((noinline)) void schedule_elsewhere(tri_worker *worker,
 
 void tri_schedule(tri_worker *worker, tri_cell *cell)
 {
-    enum { WHERE = TRI_CELL_OUTSIDE | 0xff << TRI_CELL_GROUP_SHIFT };
-    // Relaxed: fixed at spawn.
-    uint32_t flags = atomic_load_explicit(&cell->flags, memory_order_relaxed);
     if (TRI_LIKELY(cell->home == TRI_HOME_NONE
-                       ? (flags & WHERE) == worker->group_bits
+                       ? tri_runs_here(worker, cell)
                        : cell->home == worker->index)) {
         tri_own_push(worker, cell);
     } else {
@@ -520,7 +517,13 @@ tri_cell *tri_worker_next(tri_worker *worker)
             atomic_load_explicit(&worker->inbox, memory_order_relaxed) ==
                 NULL &&
             atomic_load_explicit(&worker->look, memory_order_relaxed) == 0)) {
-        tri_cell *cell = TRI_LIKELY(tri_fresh_count(worker) < TRI_FRESH_MANY)
+        tri_cell *cell = worker->hand;
+        if (cell != NULL) {
+            worker->hand = NULL;
+            worker->tick = tick + 1;
+            return cell;
+        }
+        cell = TRI_LIKELY(tri_fresh_count(worker) < TRI_FRESH_MANY)
                              ? tri_own_pop(worker)
                              : NULL;
         if (TRI_LIKELY(cell != NULL) || (cell = fresh_pick(worker)) != NULL) {
@@ -538,6 +541,8 @@ static __attribute__((noinline)) tri_cell *next_slowly(tri_worker *worker)
         worker->step_pick = NULL;
         return picked;
     }
+    tri_settle(worker);
+    tri_hand_back(worker);  // the chain ends here
     bool woken = false;
     for (;;) {
         // Relaxed: a hint of the monitor.

@@ -206,7 +206,7 @@ tr_err tri_park(tr_ctx *ctx, tri_wait *wait)
 static bool others_wait(tri_worker *worker)
 {
     // Relaxed: a hint.
-    return tri_worker_waiting(worker) != 0 ||
+    return worker->hand != NULL || tri_worker_waiting(worker) != 0 ||
            atomic_load_explicit(&worker->inbox, memory_order_relaxed) != NULL;
 }
 
@@ -920,6 +920,15 @@ static __attribute__((noinline)) bool apart(tr_ctx *ctx)
     return more;
 }
 
+static inline void count_activation(tri_worker *worker)
+{
+    // Relaxed: the monitor and thieves look at it.
+    atomic_store_explicit(
+        &worker->progress,
+        atomic_load_explicit(&worker->progress, memory_order_relaxed) + 1,
+        memory_order_relaxed);
+}
+
 /* Runs a cell the worker owns, until it sleeps, queues again or is gone. */
 static void run(tr_ctx *ctx, tri_cell *cell)
 {
@@ -933,11 +942,7 @@ static void run(tr_ctx *ctx, tri_cell *cell)
         // Release: observers look at the cell.
         atomic_store_explicit(&worker->running, cell, memory_order_release);
     }
-    // Relaxed: the monitor and thieves look at it.
-    atomic_store_explicit(
-        &worker->progress,
-        atomic_load_explicit(&worker->progress, memory_order_relaxed) + 1,
-        memory_order_relaxed);
+    count_activation(worker);
     if (TRI_BARE || TRI_LIKELY(!worker->apart) || apart(ctx)) {
         activation(ctx);
     }
@@ -946,7 +951,18 @@ static void run(tr_ctx *ctx, tri_cell *cell)
     }
 }
 
-/* A turn has parked: most cells then wait for nothing but its answer. */
+void tri_settle_now(tri_worker *worker)
+{
+    tri_cell *cell = worker->unsettled;
+    worker->unsettled = NULL;
+    (void)tri_sleep(worker, cell, false);
+}
+
+/*
+ * A turn has parked: most cells then wait for nothing but its answer. Where
+ * that is to come from a cell that we run next, ours is given up only if it
+ * has not come: nobody else could run it, having its stack here.
+ */
 static void after_park(tr_ctx *ctx, tri_cell *cell)
 {
     tri_worker *worker = ctx->worker;
@@ -959,10 +975,31 @@ static void after_park(tr_ctx *ctx, tri_cell *cell)
                                          memory_order_relaxed) &
                     ~TRI_SYS_CLOSED) == 0)) {
         atomic_store_explicit(&worker->running, NULL, memory_order_relaxed);
-        (void)tri_sleep(worker, cell, false);  // as beside_parked would
+        if (worker->hand != NULL) {
+            worker->unsettled = cell;
+        } else {
+            (void)tri_sleep(worker, cell, false);  // as beside_parked would
+        }
     } else {
+        tri_hand_back(worker);  // handlers of this cell may come first
         run(ctx, cell);
     }
+}
+
+/*
+ * The turn that waits in this cell and may go on; NULL: a closer look. Where
+ * nothing but TRI_SLOW_PARKED is special about it.
+ */
+static tr_ctx *ready_alone(tri_worker *worker, tri_cell *cell)
+{
+    // Relaxed: a glance; what comes now is seen when the turn ends or waits.
+    if (worker->stepping ||
+        (atomic_load_explicit(&cell->sys_mail, memory_order_relaxed) &
+         ~TRI_SYS_CLOSED) != 0) {
+        return NULL;
+    }
+    tr_ctx *parked = tri_ext_of(cell)->parked;
+    return parked->next == NULL && parked->ready ? parked : NULL;
 }
 
 /* The turn that has left its stack parked, yielded or given itself up. */
@@ -971,6 +1008,7 @@ static void after_switch(tr_ctx *ctx)
     tri_worker *worker = ctx->worker;
     tri_after after = worker->after;
     worker->after = TRI_AFTER_NONE;
+    tri_settle(worker);
     switch (after) {
     case TRI_AFTER_NONE:
         break;
@@ -994,6 +1032,34 @@ static void rest(tri_worker *worker)
     tri_fiber_switch(self, &worker->thread);
 }
 
+/* A function of its own: in that of the jump all locals live in memory. */
+static _Noreturn __attribute__((noinline)) void loop(tr_ctx *ctx)
+{
+    tri_worker *worker = ctx->worker;
+    for (;;) {
+        while (worker->after != TRI_AFTER_NONE) {
+            after_switch(ctx);
+        }
+        if (worker->resuming != NULL) {
+            resume(worker);
+            continue;
+        }
+        tri_cell *cell = tri_worker_next(worker);
+        if (TRI_UNLIKELY(cell == NULL)) {
+            rest(worker);
+            continue;
+        }
+        if (TRI_UNLIKELY(cell->slow == TRI_SLOW_PARKED) &&
+            (worker->resuming = ready_alone(worker, cell)) != NULL) {
+            count_activation(worker);
+            worker->sends_left = TRI_BATCH_SENDS;
+            continue;
+        }
+        run(ctx, cell);
+        tri_settle(worker);
+    }
+}
+
 /*
  * The entry of every pool fiber. The context is the fiber's: clean between
  * turns, kept as it is while one of them is parked.
@@ -1011,20 +1077,7 @@ void tri_loop(void *arg)
         }
         tri_life_fail(&ctx, TR_EPANIC);
         activation(&ctx);
+        tri_settle(ctx.worker);
     }
-    for (;;) {
-        while (ctx.worker->after != TRI_AFTER_NONE) {
-            after_switch(&ctx);
-        }
-        if (ctx.worker->resuming != NULL) {
-            resume(ctx.worker);
-            continue;
-        }
-        tri_cell *cell = tri_worker_next(ctx.worker);
-        if (TRI_LIKELY(cell != NULL)) {
-            run(&ctx, cell);
-        } else {
-            rest(ctx.worker);
-        }
-    }
+    loop(&ctx);
 }
