@@ -19,12 +19,15 @@
 #include "base/check.h"
 #include "base/pages.h"
 
-_Static_assert(offsetof(tri_fiber, sp) == 0, "the assembly stores sp at 0");
+_Static_assert(offsetof(tri_fiber, sp) == 0 &&
+                   offsetof(tri_fiber, go_on) == 8 &&
+                   offsetof(tri_fiber, frame) == 16,
+               "where the assembly stores them");
 
 #define STACK_ALIGN ((uintptr_t)64)
 
-/* The first frame below `top`: resuming it calls tri_fiber_main. Assembly. */
-void *tri_fiber_prepare(void *top);
+/* Its first frame, below itself: that calls tri_fiber_main. Assembly. */
+void tri_fiber_prepare(tri_fiber *fiber);
 
 /* Called by the first frame of each fiber, after the switch to it. */
 _Noreturn void tri_fiber_main(tri_fiber *from, tri_fiber *self);
@@ -180,7 +183,7 @@ static tri_fiber *lay_out(tri_fiber_pool *pool, char *map)
     fiber->pool = pool;
     fiber->low = map + TRI_FIBER_GUARD_SIZE;
     fiber->high = (char *)fiber;
-    fiber->sp = tri_fiber_prepare(fiber);
+    tri_fiber_prepare(fiber);
     asan_born(fiber);
     tsan_born(fiber);
     return fiber;

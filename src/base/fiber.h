@@ -85,7 +85,9 @@ typedef struct tri_fiber_shadow {
 
 /* Lies at the high end of its own stack. Visible for `next` and `user`. */
 struct tri_fiber {
-    void *sp;              // while suspended; the assembly expects it first
+    void *sp;              // while suspended; the assembly expects it first,
+    void *go_on;           // then where to go on (aarch64: on its stack)
+    void *frame;           // and the frame pointer (the same)
     tri_fiber *next;       // for lists of whoever took it
     void *user;            // the same; NULL at birth, never touched after
     char *low;             // lowest usable byte; NULL: a thread's own stack
@@ -146,8 +148,47 @@ void tri_fiber_give(tri_fiber_pool *pool, tri_fiber *fiber);
 void tri_fiber_thread_init(tri_fiber *self);
 void tri_fiber_thread_fini(tri_fiber *self);
 
-/* The switch in assembly, and in C around it for the sanitizers' sake. */
+/*
+ * The switch in assembly, and in C around it for the sanitizers' sake.
+ *
+ * On x86-64 it is no call: processors foresee returns by the calls they have
+ * seen, and one that is left by a jump would put all returns behind it in
+ * disorder. The compiler saves around it what it needs of what a function
+ * must keep; only the frame pointer it does not let go of. mxcsr and the x87
+ * control word are left alone (docs/design/0003-fibers.md). rdi and rsi are
+ * also what a new fiber begins with (fiber_x86_64.S).
+ */
+#if defined(__x86_64__)
+#ifdef __AVX512F__
+#define TRI_FIBER_MORE                                                         \
+    "xmm16", "xmm17", "xmm18", "xmm19", "xmm20", "xmm21", "xmm22", "xmm23",    \
+        "xmm24", "xmm25", "xmm26", "xmm27", "xmm28", "xmm29", "xmm30",         \
+        "xmm31", "k1", "k2", "k3", "k4", "k5", "k6", "k7",
+#else
+#define TRI_FIBER_MORE
+#endif
+static inline __attribute__((always_inline)) void
+tri_fiber_switch_raw(tri_fiber *from, tri_fiber *to)
+{
+    __asm__ volatile("leaq 1f(%%rip), %%rax\n\t"
+                     "movq %%rsp, 0(%%rdi)\n\t"
+                     "movq %%rax, 8(%%rdi)\n\t"
+                     "movq %%rbp, 16(%%rdi)\n\t"
+                     "movq 0(%%rsi), %%rsp\n\t"
+                     "movq 16(%%rsi), %%rbp\n\t"
+                     "jmpq *8(%%rsi)\n"
+                     "1:"
+                     : "+D"(from), "+S"(to)
+                     :
+                     : "rax", "rbx", "rcx", "rdx", "r8", "r9", "r10", "r11",
+                       "r12", "r13", "r14", "r15", "xmm0", "xmm1", "xmm2",
+                       "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9",
+                       "xmm10", "xmm11", "xmm12", "xmm13", "xmm14", "xmm15",
+                       TRI_FIBER_MORE "memory", "cc");
+}
+#else
 void tri_fiber_switch_raw(tri_fiber *from, tri_fiber *to);
+#endif
 void tri_fiber_switch_told(tri_fiber *from, tri_fiber *to);
 
 /*

@@ -112,14 +112,19 @@ fiber_start:
     .cfi_endproc
     .size   fiber_start, . - fiber_start
 
-/* void *tri_fiber_prepare(void *top); top is a multiple of 16 */
+/*
+ * void tri_fiber_prepare(tri_fiber *fiber): its stack begins right below
+ * itself, a multiple of 16.
+ */
     .globl  tri_fiber_prepare
     .hidden tri_fiber_prepare
     .type   tri_fiber_prepare, %function
     .p2align 4
 tri_fiber_prepare:
     .cfi_startproc
+    mov     x10, x0
     sub     x0, x0, #FRAME_SIZE
+    str     x0, [x10]
     stp     xzr, xzr, [x0, #0]
     stp     xzr, xzr, [x0, #16]
     stp     xzr, xzr, [x0, #32]
