@@ -331,8 +331,8 @@ void tri_wait_timed_out(tri_worker *worker, tri_wait *wait)
 
 tr_err tri_wait_begin(tr_ctx *ctx, tri_wait *wait, tr_nanos deadline)
 {
-    tri_ext *ext = tri_ext_need(ctx->worker, ctx->cell);
-    if (ext == NULL) {
+    tri_ext *ext = tri_ext_of(ctx->cell);
+    if (ext == NULL && (ext = tri_ext_need(ctx->worker, ctx->cell)) == NULL) {
         return TR_ENOMEM;
     }
     if (wait->kind != TRI_WAIT_FUTURE) {
@@ -429,24 +429,29 @@ void tri_wait_woken(tr_ctx *ctx, tri_wait *wait)
 
 /* ---- sending a request ---- */
 
-static tr_nanos deadline_of(tr_ctx *ctx, tr_nanos timeout)
+/* The end of a request's time; *is_long: as in tri_ask. */
+static tr_nanos deadline_of(tr_ctx *ctx, tr_nanos timeout, bool *is_long)
 {
     tr_nanos deadline = TR_FOREVER;
+    *is_long = true;
     if (timeout != TR_FOREVER) {
         tr_nanos span = timeout > 0 ? timeout : ctx->sys->options.ask_timeout;
+        *is_long = span >= TRI_COARSE;
         // Never early; of a long span a little late.
         tri_world *world = ctx->sys->world;
-        tr_nanos now = span >= TRI_COARSE && world->ops->mono_coarse != NULL
+        tr_nanos now = *is_long && world->ops->mono_coarse != NULL
                            ? world->ops->mono_coarse(world) + TRI_CLOCK_LAG
                            : tri_clock(ctx->worker);
         deadline = span >= TR_FOREVER - now ? TR_FOREVER : now + span;
     }
     // Whoever asked us does not wait longer than that.
     const tr_context *context = tri_ctx_context(ctx);
-    return context != NULL && context->deadline != 0 &&
-                   context->deadline < deadline
-               ? context->deadline
-               : deadline;
+    if (TRI_UNLIKELY(context != NULL && context->deadline != 0 &&
+                     context->deadline < deadline)) {
+        *is_long = false;
+        return context->deadline;
+    }
+    return deadline;
 }
 
 tr_err tri_undelivered_as(tr_ref to, tr_err err)
@@ -488,7 +493,7 @@ static tr_err deliver(tr_ctx *ctx, tr_ref to, tr_msg *msg, bool parks)
 
 /* Sends the request that wait is for. */
 static tr_err send_request(tr_ctx *ctx, tri_wait *wait, tr_nanos deadline,
-                           const void *payload)
+                           bool is_long, const void *payload)
 {
     const tr_context *context = tri_ctx_context(ctx);
     tr_msg *msg = TRI_LIKELY(context == NULL)
@@ -501,7 +506,8 @@ static tr_err send_request(tr_ctx *ctx, tri_wait *wait, tr_nanos deadline,
     *tri_msg_ask(msg) = (tri_ask){.correlation = wait->correlation,
                                   .deadline = deadline,
                                   .site = wait->site,
-                                  .in_user_lane = is_detached(wait)};
+                                  .in_user_lane = is_detached(wait),
+                                  .is_long = is_long};
     tri_count(&ctx->worker->count.asks);
     tr_err err =
         deliver(ctx, wait->target, msg, wait->kind == TRI_WAIT_REPLY);
@@ -549,7 +555,7 @@ static tr_err take_reply(tr_ctx *ctx, tri_wait *wait, void *out)
         return TR_ESCHEMA;
     }
     if (out != NULL && type->size > 0) {
-        memcpy(out, reply->payload, type->size);
+        tri_copy_payload(out, reply->payload, type->size);
     }
     if (type->var_count > 0) {  // rule 17: its text lives with the turn
         reply->node.next = ctx->replies;
@@ -589,11 +595,10 @@ static inline void wait_clear(tri_wait *wait)
     memset(at + 3 * PIECE, 0, REST);
 }
 
-tr_err tri_ask_inside(tr_ctx *ctx, tr_ref to, void *out, tr_nanos timeout,
-                      const tr_type *type, const void *payload,
-                      const char *site)
+static inline __attribute__((always_inline)) tr_err
+ask(tr_ctx *ctx, tr_ref to, void *out, tr_nanos timeout, const tr_type *type,
+    const void *payload, const char *site)
 {
-    zero_out(out, type);
     if (!tri_can_park(ctx)) {
         return TR_EWOULDBLOCK;
     }
@@ -606,11 +611,12 @@ tr_err tri_ask_inside(tr_ctx *ctx, tr_ref to, void *out, tr_nanos timeout,
     wait.target = to;
     wait.type = type;
     wait.site = site;
-    tr_nanos deadline = deadline_of(ctx, timeout);
+    bool is_long;
+    tr_nanos deadline = deadline_of(ctx, timeout, &is_long);
     TR_TRY(tri_wait_begin(ctx, &wait, deadline));
     tr_err err = tri_edge_begin(ctx, &wait);
     if (err == TR_OK) {
-        err = send_request(ctx, &wait, deadline, payload);
+        err = send_request(ctx, &wait, deadline, is_long, payload);
         if (err == TR_OK) {
             err = tri_park(ctx, &wait);
         }
@@ -624,6 +630,17 @@ tr_err tri_ask_inside(tr_ctx *ctx, tr_ref to, void *out, tr_nanos timeout,
         return take_reply(ctx, &wait, out);
     }
     drop_reply(ctx, &wait);
+    return err;
+}
+
+tr_err tri_ask_inside(tr_ctx *ctx, tr_ref to, void *out, tr_nanos timeout,
+                      const tr_type *type, const void *payload,
+                      const char *site)
+{
+    tr_err err = ask(ctx, to, out, timeout, type, payload, site);
+    if (TRI_UNLIKELY(err != TR_OK)) {
+        zero_out(out, type);
+    }
     return err;
 }
 
@@ -642,13 +659,14 @@ tr_future (tr_async)(tr_ctx *ctx, tr_ref to, tr_nanos timeout,
     wait->target = to;
     wait->type = type;
     wait->owner = ctx;
-    tr_nanos deadline = deadline_of(ctx, timeout);
+    bool is_long;
+    tr_nanos deadline = deadline_of(ctx, timeout, &is_long);
     if (tri_wait_begin(ctx, wait, deadline) != TR_OK) {
         free(wait);
         return (tr_future){NO_MEMORY};
     }
     ctx->flags |= TRI_CTX_FUTURES;
-    tr_err err = send_request(ctx, wait, deadline, payload);
+    tr_err err = send_request(ctx, wait, deadline, is_long, payload);
     if (err != TR_OK) {
         wait->done = true;
         wait->err = err;
@@ -785,8 +803,9 @@ static void ask_later(tr_ctx *ctx, uint8_t kind, tr_ref to, tr_nanos timeout,
     wait->cell = ctx->cell;
     wait->correlation = ++tri_ext_of(ctx->cell)->correlation;
     tri_wait_link(ctx->cell, wait);
-    tr_nanos deadline = deadline_of(ctx, timeout);
-    tr_err err = send_request(ctx, wait, deadline, payload);
+    bool is_long;
+    tr_nanos deadline = deadline_of(ctx, timeout, &is_long);
+    tr_err err = send_request(ctx, wait, deadline, is_long, payload);
     if (err == TR_OK) {
         arm_wait(ctx, wait, deadline);
         return;

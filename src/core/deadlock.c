@@ -86,13 +86,21 @@ static uint32_t walk(const link *home, link *chain)
     return 0;
 }
 
-/* Most targets wait for nobody: the chain ends before it has begun. */
-static bool goes_on(const link *home)
+/*
+ * Most targets wait for nobody: the chain ends before it has begun. After our
+ * own edge was written.
+ */
+static bool goes_on(const tri_cell *home, tr_ref to)
 {
-    link first;
-    tri_cell *cell = tri_ref_cell(home->to);
-    return cell == home->cell ||
-           (cell != NULL && edge_of(cell, home->to.id, &first));
+    tri_cell *cell = tri_ref_cell(to);
+    if (cell == home || cell == NULL) {
+        return cell == home;
+    }
+    // Seq_cst, both: as in edge_of, which looks properly.
+    tri_ext *ext = atomic_load_explicit(&cell->ext, memory_order_seq_cst);
+    return ext != NULL && atomic_load_explicit(&ext->edge_seq,
+                                               memory_order_seq_cst) %
+                                  2 == 1;
 }
 
 /* Walks twice; a chain that has changed meanwhile is none. */
@@ -137,7 +145,7 @@ static void describe(tr_system *sys, tr_ctx *ctx, const link *home,
 }
 
 /* How the target takes such a request: flags of its handler. */
-static uint32_t taken_as(tr_ref target, const tr_type *type)
+static inline uint32_t taken_as(tr_ref target, const tr_type *type)
 {
     tri_cell *cell = tri_ref_cell(target);
     const tri_behaviour *behaviour =
@@ -155,43 +163,50 @@ static bool has_system_mail(tri_cell *cell)
             ~TRI_SYS_BITS) != 0;
 }
 
-/* What the wait of this turn would be as an edge; false: it is none. */
-static bool as_edge(tr_ctx *ctx, const tri_wait *wait, link *out)
+/*
+ * Is the wait of this turn an edge, and how does its target take the request?
+ */
+static inline bool is_edge(tr_ctx *ctx, const tri_wait *wait, bool *reads)
 {
-    tri_cell *cell = ctx->cell;
     if (ctx->kind == TRI_TURN_RUN ||
         (wait->target.cell >> 48) != ctx->sys->tag) {
         return false;
     }
     uint32_t flags = taken_as(wait->target, wait->type);
-    bool myself = tri_ref_cell(wait->target) == cell;
+    bool myself = tri_ref_cell(wait->target) == ctx->cell;
+    *reads = (flags & TR_READ_ONLY) != 0;
     if ((flags & TR_ALWAYS_INTERLEAVE) &&
         !(myself && ctx->kind == TRI_TURN_HOOK)) {
         return false;
     }
     // The answer to an early request may be here already.
-    if (wait->kind == TRI_WAIT_FUTURE && has_system_mail(cell)) {
-        return false;
-    }
-    *out = (link){
-        .cell = cell, .to = wait->target, .site = wait->site,
+    return wait->kind != TRI_WAIT_FUTURE || !has_system_mail(ctx->cell);
+}
+
+static inline bool is_writer(const tr_ctx *ctx)
+{
+    return ctx->kind == TRI_TURN_WRITE || ctx->kind == TRI_TURN_HOOK;
+}
+
+static link as_link(tr_ctx *ctx, const tri_wait *wait, bool reads)
+{
+    return (link){
+        .cell = ctx->cell, .to = wait->target, .site = wait->site,
         // Relaxed: we own the cell.
-        .id = atomic_load_explicit(&cell->id, memory_order_relaxed),
-        .writer = ctx->kind == TRI_TURN_WRITE || ctx->kind == TRI_TURN_HOOK,
-        .reads = (flags & TR_READ_ONLY) != 0};
-    return true;
+        .id = atomic_load_explicit(&ctx->cell->id, memory_order_relaxed),
+        .writer = is_writer(ctx), .reads = reads};
 }
 
 /* The edge is there: TR_EDEADLOCK if it closes a cycle. */
 static __attribute__((noinline)) tr_err follow(tr_ctx *ctx, tri_wait *wait,
-                                               const link *edge)
+                                               bool reads)
 {
-    link chain[CHAIN_MAX];
-    uint32_t count = closes(edge, chain);
+    link edge = as_link(ctx, wait, reads), chain[CHAIN_MAX];
+    uint32_t count = closes(&edge, chain);
     if (count == 0) {
         return TR_OK;
     }
-    describe(ctx->sys, ctx, edge, chain, count, wait->type);
+    describe(ctx->sys, ctx, &edge, chain, count, wait->type);
     tri_edge_end(ctx, wait);
     count_refused(ctx);
     return TR_EDEADLOCK;
@@ -200,9 +215,9 @@ static __attribute__((noinline)) tr_err follow(tr_ctx *ctx, tri_wait *wait,
 tr_err tri_edge_begin(tr_ctx *ctx, tri_wait *wait)
 {
     tri_ext *ext = tri_ext_of(ctx->cell);
-    link edge;
+    bool reads;
     wait->has_edge = false;
-    if (!as_edge(ctx, wait, &edge)) {
+    if (!is_edge(ctx, wait, &reads)) {
         return TR_OK;
     }
     // Relaxed, all: only we write them; the sequence publishes them.
@@ -213,25 +228,28 @@ tr_err tri_edge_begin(tr_ctx *ctx, tri_wait *wait)
     atomic_store_explicit(&ext->edge_answered, 0, memory_order_relaxed);
     atomic_store_explicit(&ext->edge_wait, wait->correlation,
                           memory_order_relaxed);
-    atomic_store_explicit(&ext->edge_cell, edge.to.cell,
+    atomic_store_explicit(&ext->edge_cell, wait->target.cell,
                           memory_order_relaxed);
-    atomic_store_explicit(&ext->edge_id, edge.to.id, memory_order_relaxed);
-    atomic_store_explicit(&ext->edge_site, edge.site, memory_order_relaxed);
-    atomic_store_explicit(&ext->edge_reads, edge.reads, memory_order_relaxed);
-    atomic_store_explicit(&ext->edge_writer, edge.writer,
+    atomic_store_explicit(&ext->edge_id, wait->target.id,
+                          memory_order_relaxed);
+    atomic_store_explicit(&ext->edge_site, wait->site, memory_order_relaxed);
+    atomic_store_explicit(&ext->edge_reads, reads, memory_order_relaxed);
+    atomic_store_explicit(&ext->edge_writer, is_writer(ctx),
                           memory_order_relaxed);
     // Seq_cst: before the walk; see the file comment.
     atomic_store_explicit(&ext->edge_seq, seq + 1, memory_order_seq_cst);
     wait->has_edge = true;
-    return goes_on(&edge) ? follow(ctx, wait, &edge) : TR_OK;
+    return goes_on(ctx->cell, wait->target) ? follow(ctx, wait, reads)
+                                            : TR_OK;
 }
 
 bool tri_edge_would_close(tr_ctx *ctx, const tri_wait *wait)
 {
-    link edge, chain[CHAIN_MAX];
-    if (!as_edge(ctx, wait, &edge)) {
+    bool reads;
+    if (!is_edge(ctx, wait, &reads)) {
         return false;
     }
+    link edge = as_link(ctx, wait, reads), chain[CHAIN_MAX];
     uint32_t count = closes(&edge, chain);
     if (count > 0) {
         describe(ctx->sys, ctx, &edge, chain, count, wait->type);

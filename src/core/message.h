@@ -74,6 +74,7 @@ typedef struct tri_ask {
     tr_nanos deadline;
     const char *site;
     uint8_t in_user_lane;  // the answer queues behind the sender's mail
+    bool is_long;          // until TRI_COARSE from now, or later
 } tri_ask;
 
 _Static_assert(sizeof(tri_ask) == TRI_BLOCK_ALIGN, "keeps the alignment");

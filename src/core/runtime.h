@@ -526,7 +526,10 @@ void tri_loop(void *worker);  // entry of every pool fiber
 /* Looks after what a turn has left; not after its message. */
 void tri_turn_end(tr_ctx *ctx);
 /* True where the turn may be parked. */
-bool tri_can_park(tr_ctx *ctx);
+static inline bool tri_can_park(const tr_ctx *ctx)
+{
+    return ctx->in_turn;  // the outside worker runs no actors
+}
 /* Parks the turn until wait->done; returns wait->err or why it was cut. */
 tr_err tri_park(tr_ctx *ctx, tri_wait *wait);
 void tri_yield(tr_ctx *ctx);

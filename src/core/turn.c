@@ -91,11 +91,6 @@ static void after_resume(tri_worker *worker)
     tri_fiber_give(&worker->fibers, worker->after_fiber);
 }
 
-bool tri_can_park(tr_ctx *ctx)
-{
-    return ctx->in_turn;  // the outside worker runs no actors
-}
-
 static void parked_append(tr_ctx *ctx)
 {
     tri_cell *cell = ctx->cell;
@@ -341,9 +336,25 @@ static __attribute__((noinline)) void unhandled(tr_ctx *ctx, tr_msg *msg)
     tri_user_timer_handled(worker, msg);
 }
 
+/* Has the turn that waits for it been left just now, on our behalf? */
+static bool waits_here(tri_worker *worker, tr_msg *msg)
+{
+    tri_cell *asker = worker->unsettled;
+    const tri_ask *ask = tri_msg_ask(msg);
+    // Relaxed: we own the cell.
+    return asker != NULL && asker == tri_ref_cell(msg->sender) &&
+           ask->is_long &&
+           ask->correlation == tri_ext_of(asker)->correlation &&
+           atomic_load_explicit(&asker->id, memory_order_relaxed) ==
+               msg->sender.id;
+}
+
 /* Rule 6: is the asker's time over, or the asker itself gone? */
 static bool nobody_waits(tri_worker *worker, tr_msg *msg, uint32_t *reason)
 {
+    if (waits_here(worker, msg)) {
+        return false;
+    }
     tr_nanos deadline = tri_msg_ask(msg)->deadline;
     // Near the deadline a closer look.
     if (deadline - tri_clock_coarse(worker) <= TRI_CLOCK_LAG &&
