@@ -8,18 +8,21 @@ many of its branches were taken at least once. Branches inside checks
 never all taken, and those of a log line choose words.
 
 Usage: coverage.py [--build DIR] [--layers core,system] [--open] [--all]
-                   [--markdown FILE] [--least PERCENT] [--against FILE]
+                   [--least PERCENT] [--reasons FILE] [--markdown FILE]
 
   --open       print each branch that was never taken, with its line
   --all        print fully covered functions as well
-  --markdown   write the functions with open branches into this file, and
-               what kind of branches these are
-  --least      the end is 1 if less than this share is covered
-  --against    the end is 1 if a function has more open branches than the
-               table in this file says, or has some and is not in it
+  --least      the end is 1 if less than this share of a layer is covered
+  --reasons    the end is 1 if a function has open branches and no reason in
+               this file, or more of them than the reason is for, or if a
+               reason is for a function that is not there
+  --markdown   write the functions with open branches into this file, each
+               with its reason
 
-Where docs/coverage-reasons.txt has a line for a function, somebody has looked:
-its words stand in the table instead of those chosen by shape.
+A reason is a line `core/api.c tr_name 1: why`: as many branches of it may be
+open. Those that only a race takes are open in some runs; the number is that of
+the run with most. `@word` in a reason stands for a sentence that many have in
+common, a line `@word: sentence`.
 """
 import argparse
 import collections
@@ -32,37 +35,17 @@ import sys
 
 # What a statement begins with whose branches do not count.
 SPARED = re.compile(r"\b(TRI_CHECK|TRI_CHECK_SLOW|tri_logf|tri_log_write)\s*\(")
-# Why a branch is open, by its line; the first that fits.
-REASONS = (
-    (re.compile(r"compare_exchange"), "lost race"),
-    (re.compile(r"tag\b|\bforeign\b"), "ref"),
-    (re.compile(r"(==|!=) NULL|NULL\)|\bfits\b|should_fail"), "absent"),
-    (re.compile(r"TR_TRY|\berr\b|TR_OK|can_park|cancel"), "error below"),
-    (re.compile(r"\bid\b|is_stale|_id\b"), "stale"),
-)
-OTHER = "untested"
-
 HEAD = """# Branches that no test takes
 
-Written by `make coverage` (tools/coverage.py --markdown); not edited by hand.
-It counts the branches of src/core and src/system, without those of checks and
-log lines. A sentence in the last column is from docs/coverage-reasons.txt:
-somebody has looked. The words are chosen by the shape of the line; they say
-where to begin to look, not that somebody has looked:
-
-- *absent*: memory that could not be had, or a part that is looked for with
-  care and always there. Allocations of the runtime's own memory are failed one
-  by one in tests/unit/core/nomem_test.c and tests/unit/system/edges_test.c,
-  those of the C library, threads and pollers in starve_test.c.
-- *error below*: passing on an error that the call below gives only then.
-- *lost race*: another thread was faster in the same instant; the stress tests
-  come by here now and then.
-- *ref*: a ref of another system or of no cell, seen again behind the place
-  that has refused it.
-- *stale*: mail for a former owner of a cell, likewise.
-- *untested*: a test is missing. These are the ones to look at.
+Written by `make coverage` (tools/coverage.py --markdown) from
+docs/coverage-reasons.txt; not edited by hand. It counts the branches of
+src/core and src/system, without those of checks and log lines; a branch of a
+function that is built into several others counts once. A reason that many
+functions have in common is a word here, and a sentence below the table.
 
 """
+REASON = re.compile(r"(\S+) (\w+) (\d+): (.+)")
+GROUP = re.compile(r"@(\w+): (.+)")
 
 
 def counted(build):
@@ -98,6 +81,7 @@ class Source:
 
     def __init__(self, path):
         text = path.read_text()
+        self.text = text
         self.lines = text.splitlines()
         self.spared = spared_lines(text)
         self.branches = collections.defaultdict(list)
@@ -149,8 +133,8 @@ def functions(source):
 
 
 def report(found, args):
-    """Prints; returns how many branches were taken, and how many there are."""
-    taken = total = 0
+    """Prints; returns [taken, all] by layer."""
+    layers = {}
     for name in sorted(found):
         source = found[name]
         table = functions(source)
@@ -158,7 +142,8 @@ def report(found, args):
         b = sum(row[1] for row in table.values())
         if b == 0:
             continue
-        taken, total = taken + a, total + b
+        sums = layers.setdefault(name.split("/")[1], [0, 0])
+        sums[0], sums[1] = sums[0] + a, sums[1] + b
         print(f"{name:40} {a:5} of {b:5} {100 * a / b:6.1f} %")
         for function, (got, of, missing) in table.items():
             if missing or args.all:
@@ -168,67 +153,73 @@ def report(found, args):
                     text = source.lines[number - 1].strip()
                     print(f"        {number}: way {which + 1} of {ways}: "
                           f"{text}")
-    return taken, total
+    return layers
 
 
-def reason_of(text):
-    return next((word for shape, word in REASONS if shape.search(text)), OTHER)
+class Reasons:
+    """What a file of reasons says."""
 
+    def __init__(self, path):
+        self.groups = {}     # word -> sentence
+        self.functions = {}  # (file, function) -> (number, why)
+        self.wrong = []
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            if not line.strip() or line.startswith("#"):
+                continue
+            if match := GROUP.fullmatch(line):
+                self.groups[match[1]] = match[2]
+            elif match := REASON.fullmatch(line):
+                self.functions[match[1], match[2]] = int(match[3]), match[4]
+            else:
+                self.wrong.append(f"line {number} is no reason: {line}")
+        for (file, function), (_, why) in self.functions.items():
+            for word in re.findall(r"@(\w+)", why):
+                if word not in self.groups:
+                    self.wrong.append(f"{file}: {function}: no such word: "
+                                      f"@{word}")
 
-def written_reasons(path):
-    """(file, function) -> why, from lines `core/api.c tr_keep: why`."""
-    reasons = {}
-    for line in path.read_text().splitlines() if path.exists() else ():
-        if line.strip() and not line.startswith("#"):
-            where, why = line.split(": ", 1)
-            file, function = where.split()
-            reasons[file, function] = why.strip()
-    return reasons
+    def words(self, key):
+        return re.sub(r"@(\w+)", r"*\1*", self.functions[key][1])
 
 
 def open_branches(found):
-    """(file, function) -> number of branches that were never taken."""
-    return {(name.removeprefix("src/"), function): len(missing)
+    """(file, function) -> (number never taken, number of all)."""
+    return {(name.removeprefix("src/"), function): (len(missing), of)
             for name, source in found.items()
-            for function, (_, _, missing) in functions(source).items()
+            for function, (_, of, missing) in functions(source).items()
             if missing}
 
 
-def listed(path):
-    """The same from the table that an earlier run has written."""
-    row = re.compile(r"\| (\S+) \| `(\w+)` \| (\d+) \|")
-    return {(m[1], m[2]): int(m[3]) for m in row.finditer(path.read_text())}
+def unreasoned(found, reasons):
+    """What is open without a reason, and reasons without a function."""
+    out = list(reasons.wrong)
+    for (file, function), (count, _) in sorted(open_branches(found).items()):
+        known, _ = reasons.functions.get((file, function), (0, ""))
+        if count > known:
+            out.append(f"{file}: {function}: {count} branches are open, "
+                       f"{known} have a reason")
+    for file, function in sorted(reasons.functions):
+        text = found["src/" + file].text if "src/" + file in found else ""
+        if not re.search(rf"\b{function}\b", text):
+            out.append(f"{file}: {function}: has a reason and is not there")
+    return out
 
 
-def compare(now, before, reasons):
-    """Prints what is worse than it was, and reasons for nothing."""
-    worse = 0
-    for (file, function), count in sorted(now.items()):
-        allowed = before.get((file, function), 0)
-        if count > allowed:
-            worse += 1
-            print(f"coverage: {file}: {function}: {count} open branches, "
-                  f"{allowed} in the list")
-    for file, function in sorted(reasons.keys() - now.keys()):
-        print(f"coverage: {file}: {function}: has a reason, but no open branch")
-    return worse
-
-
-def markdown(found, share, reasons):
-    """The table of open branches, most wanted first within a file."""
-    out = [HEAD + f"Covered: {share:.1f} %.\n\n"
+def markdown(found, shares, reasons):
+    """The table of what is open, file by file, and the sentences."""
+    table = open_branches(found)
+    out = [HEAD, "Covered: ",
+           ", ".join(f"{layer} {share:.1f} %" for layer, share in shares),
+           f". {len(table)} functions have open branches.\n\n",
            "| file | function | open | of | why |\n|---|---|---|---|---|\n"]
-    for name in sorted(found):
-        source = found[name]
-        for function, (_, of, missing) in functions(source).items():
-            words = collections.Counter(
-                reason_of(source.lines[number - 1]) for number, _, _ in missing)
-            if words:
-                why = reasons.get((name.removeprefix("src/"), function)) or (
-                    ", ".join(f"{word} {count}"
-                              for word, count in sorted(words.items())))
-                out.append(f"| {name.removeprefix('src/')} | `{function}` | "
-                           f"{len(missing)} | {of} | {why} |\n")
+    for (file, function), (count, of) in sorted(
+            table.items(), key=lambda item: item[0][0]):
+        if (file, function) in reasons.functions:
+            out.append(f"| {file} | `{function}` | {count} | {of} | "
+                       f"{reasons.words((file, function))} |\n")
+    out.append("\n")
+    for word, sentence in reasons.groups.items():
+        out.append(f"- *{word}*: {sentence}\n")
     return "".join(out)
 
 
@@ -240,29 +231,34 @@ def main():
     parser.add_argument("--layers", default="core,system")
     parser.add_argument("--open", action="store_true")
     parser.add_argument("--all", action="store_true")
-    parser.add_argument("--markdown", type=pathlib.Path)
     parser.add_argument("--least", type=float, default=0)
-    parser.add_argument("--against", type=pathlib.Path)
+    parser.add_argument("--reasons", type=pathlib.Path)
+    parser.add_argument("--markdown", type=pathlib.Path)
     args = parser.parse_args()
+    if args.markdown and not args.reasons:
+        parser.error("--markdown needs --reasons")
 
     build = args.build.resolve()
     if not counted(build):
         print(f"coverage: nothing was counted in {build}: make coverage")
         return 1
     found = gather(root, build, args.layers.split(","))
-    taken, total = report(found, args)
-    share = 100 * taken / total
-    print(f"coverage: {taken} of {total} branches, {share:.1f} %")
-    status = 0
-    if share < args.least:
-        print(f"coverage: at least {args.least:g} % are wanted")
-        status = 1
-    reasons = written_reasons(root / "docs/coverage-reasons.txt")
-    if args.against:
-        status |= compare(open_branches(found), listed(args.against),
-                          reasons) > 0
-    if args.markdown:
-        args.markdown.write_text(markdown(found, share, reasons))
+    shares, status = [], 0
+    for layer, (taken, total) in report(found, args).items():
+        shares.append((layer, 100 * taken / total))
+        print(f"coverage: {layer}: {taken} of {total} branches, "
+              f"{shares[-1][1]:.1f} %")
+        if shares[-1][1] < args.least:
+            print(f"coverage: {layer}: at least {args.least:g} % are wanted")
+            status = 1
+    if args.reasons:
+        reasons = Reasons(args.reasons)
+        wrong = unreasoned(found, reasons)
+        for line in wrong:
+            print(f"coverage: {line}")
+        status |= len(wrong) > 0
+        if args.markdown:
+            args.markdown.write_text(markdown(found, shares, reasons))
     return status
 
 
