@@ -245,7 +245,7 @@ static tr_err await_shutdown(tr_sim *sim, uint32_t index,
     while ((err = tr_sim_shutdown_report(sim, index, report)) ==
            TR_EWOULDBLOCK) {
         assert_null(tr_sim_node(sim, index));
-        tr_sim_advance(sim, 1);
+        tr_sim_advance(sim, TR_MS(1));
     }
     return err;
 }
