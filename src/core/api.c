@@ -410,6 +410,7 @@ bool tr_stopping(tr_ctx *ctx)
     uint64_t signals =
         atomic_load_explicit(&ctx->cell->signals, memory_order_relaxed);
     return ctx->cancel != TR_OK || life == TR_STATE_STOPPING ||
+           (ctx->cell->slow & TRI_SLOW_STOP) != 0 ||
            (signals & (TRI_SIG_STOP | TRI_SIG_KILL | TRI_SIG_FORCE)) != 0;
 }
 
@@ -492,10 +493,10 @@ void (tr_stop)(tr_from from, tr_ref ref)
     // Oneself: the cell is ours and awake, nobody must be poked.
     if (ctx->magic == TRI_CTX_MAGIC && tri_ref_cell(ref) == ctx->cell &&
         tr_ref_eq(ref, tri_cell_ref(ctx->sys, ctx->cell))) {
-        // Relaxed: for our own turn; others only peek.
-        atomic_fetch_or_explicit(&ctx->cell->signals, TRI_SIG_STOP,
-                                 memory_order_relaxed);
-        ctx->cell->slow |= TRI_SLOW_SIGNAL;
+        // Relaxed: for the monitor, if the handler does not return.
+        atomic_store_explicit(&ctx->worker->stopped, ref.id,
+                              memory_order_relaxed);
+        ctx->cell->slow |= TRI_SLOW_STOP;
         return;
     }
     send_signal(from, ref, TRI_SIG_STOP);

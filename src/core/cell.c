@@ -198,6 +198,9 @@ static tri_behaviour *behaviour_new(tr_system *sys, const tr_actor_def *def)
     made->def = def;
     made->mask = size - 1;
     made->kind = tri_kind_number(sys, def->name);
+    made->plain_life = def->pre_start == NULL && def->post_start == NULL &&
+                       def->on_run == NULL && def->pre_stop == NULL &&
+                       def->post_stop == NULL;
     for (size_t n = 0; n < def->handler_count; n++) {
         const tr_handler *handler = &def->handlers[n];
         if (handler->type == NULL) {

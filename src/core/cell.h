@@ -97,7 +97,7 @@ enum {
     TRI_SLOW_BLOCKED = 16, // senders wait for room
     TRI_SLOW_BOUNDED = 32, // messages are counted
     TRI_SLOW_TIMEOUT = 64, // a receive timeout is to be pushed back
-    TRI_SLOW_SIGNAL = 128, // it has sent a signal to itself
+    TRI_SLOW_STOP = 128,   // it has stopped itself
 };
 
 enum { TRI_HOME_NONE = 0xffff };
@@ -135,6 +135,8 @@ struct tri_cell {
     _Atomic(uint32_t) lives;  // starts so far: tri_cell_incarnation
     _Atomic(uint32_t) history;  // last eight states, 4 bits each
 };
+
+enum { TRI_STATE_BITS = 4 };  // of tri_cell.history, for each state
 
 #define TRI_SIG_BITS 16
 #define TRI_SIG_MASK ((UINT64_C(1) << TRI_SIG_BITS) - 1)
@@ -175,6 +177,7 @@ typedef struct tri_behaviour {
     const tr_actor_def *def;
     const tr_handler *any;  // TR_ON_ANY, or NULL
     bool interleaves;       // has READ or INTERLEAVE handlers
+    bool plain_life;        // no hooks of the first start, nor of the end
     struct tri_behaviour *wrapped;      // this one behind interceptors
     const struct tri_behaviour *plain;  // of a wrapped one: intercept.c
     const tr_interceptor *const *outer, *const *inner;
@@ -320,7 +323,7 @@ typedef enum tri_group_stage {
 enum { TRI_PRIORITIES = 8 };
 
 struct tri_ext {
-    _Atomic(uint32_t) live_children;
+    _Atomic(uint32_t) live_children;  // under the lock; the owner looks
     tri_cell *first_child, *last_child;
     tri_map names;
     bool closed;                      // takes no children any more

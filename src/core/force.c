@@ -281,9 +281,9 @@ void tri_children_force(tr_ctx *ctx)
         tri_lock_drop(&top->lock);
         for (uint32_t i = 0; i < count; i++) {
             tell(worker, &taken[i]);
-            // Relaxed: our own turn looks next.
-            atomic_fetch_sub_explicit(&ext->live_children, 1,
-                                      memory_order_relaxed);
+            tri_lock_take(&ext->lock);
+            tri_children_count(ext, -1);  // our own turn looks next
+            tri_lock_drop(&ext->lock);
         }
     } while (count == TRI_FORCE_BATCH);
 }
@@ -334,9 +334,9 @@ static bool force_one(tri_worker *worker, tri_cell *cell, uint64_t id,
     tri_lock_drop(&top->lock);
     if (forced) {
         tell(worker, &it);
-        // Release: as child_ended; after it the parent may end.
-        bool last = atomic_fetch_sub_explicit(&ext->live_children, 1,
-                                              memory_order_acq_rel) == 1;
+        tri_lock_take(&ext->lock);  // after it the parent may end
+        bool last = tri_children_less(ext);
+        tri_lock_drop(&ext->lock);
         tri_signal(worker, parent, parent_id,
                    told_to_parent | TRI_SIG_GROUP |
                        (last ? TRI_SIG_CHILDREN : 0));

@@ -35,6 +35,7 @@ static tri_behaviour *wrap(tr_system *sys, const tri_behaviour *plain,
     }
     made->def = plain->def;
     made->interleaves = plain->interleaves;
+    made->plain_life = plain->plain_life;
     made->mask = plain->mask;
     made->kind = plain->kind;
     made->plain = plain;

@@ -60,34 +60,26 @@ bool tri_life_legal(tr_state from, tr_state to)
 
 void tri_life_tell(tri_worker *worker, tri_cell *cell, tr_state state)
 {
-    // Relaxed: a subscriber that comes now may miss this one.
-    if ((atomic_load_explicit(&worker->sys->watch_events,
-                              memory_order_relaxed) & TRI_EVENT_LIFECYCLE) &&
-        !tri_cell_is_zombie(cell)) {
+    if (tri_life_is_watched(worker) && !tri_cell_is_zombie(cell)) {
         worker->sys->up->lifecycle(worker, cell, state);
     }
 }
 
 void tri_life_set(tri_worker *worker, tri_cell *cell, tr_state state)
 {
-    tr_state before = tri_cell_life(cell);
-    TRI_CHECK(tri_life_legal(before, state));
-    // Release: whoever reads the state also sees what led to it.
-    atomic_store_explicit(&cell->life, (uint8_t)state, memory_order_release);
+    TRI_CHECK(tri_life_legal(tri_cell_life(cell), state));
     if (state == TR_STATE_RUNNING) {
         cell->slow &= (uint8_t)~TRI_SLOW_LIFE;
     } else {
         cell->slow |= TRI_SLOW_LIFE;
     }
-    // Relaxed: for observers; only the owner writes.
-    uint32_t history =
-        atomic_load_explicit(&cell->history, memory_order_relaxed);
-    atomic_store_explicit(&cell->history, history << 4 | (uint32_t)state,
-                          memory_order_relaxed);
+    // Whoever reads the state also sees what led to it.
+    tri_life_pass(cell, (uint32_t)state, TRI_STATE_BITS);
     if (TRI_UNLIKELY(tri_cell_is_virtual(cell))) {
         tri_virtual_ops_of(worker->sys)->life(worker, cell, state);
     }
-    if (state != TR_STATE_STOPPED) {  // X1: told when the name is free
+    if (TRI_UNLIKELY(tri_life_is_watched(worker)) &&
+        state != TR_STATE_STOPPED) {  // X1: told when the name is free
         tri_life_tell(worker, cell, state);
     }
 }
@@ -125,18 +117,6 @@ void tri_hook_failed(tr_ctx *ctx, tr_err err)
     tr_system *sys = ctx->sys;
     sys->up->supervision(ctx->worker, ctx->cell, &failure, TR_STOP);
     tri_turn_end(ctx);
-}
-
-const tri_behaviour *tri_first_behaviour(tri_cell *cell)
-{
-    tri_ext *ext = tri_ext_of(cell);
-    return ext != NULL && ext->first != NULL ? ext->first
-                                             : tri_cell_behaviour(cell);
-}
-
-const tr_actor_def *tri_def_of(tri_cell *cell)
-{
-    return tri_first_behaviour(cell)->def;
 }
 
 /* Such an actor has never run: there is nothing to say good-bye to. */
@@ -351,6 +331,11 @@ static bool is_busy(tri_cell *cell)
 void tri_life_signals(tr_ctx *ctx, uint32_t signals)
 {
     tri_cell *cell = ctx->cell;
+    if (TRI_LIKELY(signals == TRI_SIG_STOP) &&
+        tri_cell_life(cell) != TR_STATE_FAILED) {
+        tri_stop_begin(ctx, TR_STOPPED);
+        return;
+    }
     if (tri_cell_life(cell) == TR_STATE_FAILED) {
         signals = while_failed(cell, signals);
     }

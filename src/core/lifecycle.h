@@ -41,6 +41,32 @@ bool tri_life_takes_children(tri_cell *cell);
 
 /* With the parent's lock. */
 void tri_children_unlink(tri_ext *parent, tri_cell *child);
+
+/* One child more or less. With the parent's lock. */
+static inline void tri_children_count(tri_ext *parent, int32_t change)
+{
+    tri_lock_assert_held(&parent->lock);
+    // Relaxed: written under the lock only. Release: what an ended child did;
+    // pairs with tri_children_live.
+    atomic_store_explicit(&parent->live_children,
+                          atomic_load_explicit(&parent->live_children,
+                                               memory_order_relaxed) +
+                              (uint32_t)change,
+                          memory_order_release);
+}
+
+/*
+ * A child has ended. True: it was the last, and the parent, which takes no
+ * others any more, is to be told. With the parent's lock, behind which the
+ * parent may end.
+ */
+static inline bool tri_children_less(tri_ext *parent)
+{
+    tri_children_count(parent, -1);
+    // Relaxed: as above.
+    return parent->closed && atomic_load_explicit(&parent->live_children,
+                                                  memory_order_relaxed) == 0;
+}
 /* Gives a child up, to the root. With the locks of the root and of from. */
 void tri_child_to_root(tr_system *sys, tri_ext *from, tri_cell *child);
 tr_err tri_name_check(const char *name);
@@ -101,8 +127,62 @@ void tri_heap_free(tri_heap_block *heap);
 /* ---- lifecycle.c ---- */
 
 /* The behaviour it was spawned with; its hooks are the actor's. */
-const tri_behaviour *tri_first_behaviour(tri_cell *cell);
-const tr_actor_def *tri_def_of(tri_cell *cell);
+static inline const tri_behaviour *tri_first_behaviour(tri_cell *cell)
+{
+    tri_ext *ext = tri_ext_of(cell);
+    return ext != NULL && ext->first != NULL ? ext->first
+                                             : tri_cell_behaviour(cell);
+}
+
+static inline const tr_actor_def *tri_def_of(tri_cell *cell)
+{
+    return tri_first_behaviour(cell)->def;
+}
+
+/* The counters of the kind that the actor was spawned as. */
+static inline tri_kind_lives *tri_lives_of(tri_worker *worker, tri_cell *cell)
+{
+    return &worker->tally.lives[tri_first_behaviour(cell)->kind];
+}
+
+/* Does anybody listen to the states of actors? */
+static inline bool tri_life_is_watched(tri_worker *worker)
+{
+    // Relaxed: a subscriber that comes now may miss this one.
+    return (atomic_load_explicit(&worker->sys->watch_events,
+                                 memory_order_relaxed) &
+            TRI_EVENT_LIFECYCLE) != 0;
+}
+
+/*
+ * An actor like most: nobody has given it anything that is kept in an
+ * extension or looked at when it begins and ends. It passes the same states,
+ * but nobody can see the steps between, so they are taken in one.
+ */
+static inline bool tri_life_is_plain(tri_worker *worker, tri_cell *cell)
+{
+    enum { SPECIAL = TRI_CELL_VIRTUAL | TRI_CELL_ZOMBIE | TRI_CELL_PINNED };
+    // Relaxed: fixed at spawn, but for ZOMBIE: that comes with an extension.
+    return tri_ext_of(cell) == NULL && tri_cell_behaviour(cell)->plain_life &&
+           (atomic_load_explicit(&cell->flags, memory_order_relaxed) &
+            SPECIAL) == 0 &&
+           !tri_life_is_watched(worker);
+}
+
+/* Several states at once: each in 4 bits, as in `history`, the last lowest. */
+static inline void tri_life_pass(tri_cell *cell, uint32_t states,
+                                 uint32_t bits)
+{
+    // Relaxed: for observers; only the owner writes.
+    uint32_t history =
+        atomic_load_explicit(&cell->history, memory_order_relaxed);
+    // Release: as tri_life_set.
+    atomic_store_explicit(&cell->life, (uint8_t)(states & 15),
+                          memory_order_release);
+    atomic_store_explicit(&cell->history, history << bits | states,
+                          memory_order_relaxed);
+}
+
 /* The event of a state, where tri_life_set has not told it (X1). */
 void tri_life_tell(tri_worker *worker, tri_cell *cell, tr_state state);
 

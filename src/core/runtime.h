@@ -228,6 +228,7 @@ struct tri_worker {
     tri_thread *thread_handle;
     _Atomic(tri_cell *) running;  // and what it is handling, for observers
     _Atomic(const tr_type *) handling;
+    _Atomic(uint64_t) stopped;    // the latest that has stopped itself: its id
     bool is_outside;       // the cache of threads that are not workers
     bool pinned_taken;        // of a pinned worker: it has an actor
     _Atomic(tr_nanos) monitor_since;  // the monitor's notes

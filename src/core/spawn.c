@@ -229,8 +229,7 @@ tr_err tri_children_link(tri_worker *worker, tri_cell *parent,
         }
         ext->last_child = child;
         // Relaxed: the lock and the schedule publish it.
-        atomic_fetch_add_explicit(&ext->live_children, 1,
-                                  memory_order_relaxed);
+        tri_children_count(ext, 1);
         atomic_store_explicit(&child->parent, parent, memory_order_relaxed);
     }
     tri_lock_drop(&ext->lock);
@@ -274,9 +273,9 @@ void tri_child_to_root(tr_system *sys, tri_ext *from, tri_cell *child)
     }
     top->last_child = child;
     // Relaxed: under both locks.
-    atomic_fetch_add_explicit(&top->live_children, 1, memory_order_relaxed);
     atomic_store_explicit(&child->parent, root, memory_order_relaxed);
-    atomic_fetch_sub_explicit(&from->live_children, 1, memory_order_relaxed);
+    tri_children_count(top, 1);
+    tri_children_count(from, -1);
 }
 
 /* ---- how many there are ---- */

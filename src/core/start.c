@@ -81,7 +81,8 @@ static void begin_on_run(tr_ctx *ctx)
     }
 }
 
-static tri_step begin(tr_ctx *ctx)
+/* err: whether there is a first state. */
+static tri_step begin(tr_ctx *ctx, tr_err err)
 {
     tri_cell *cell = ctx->cell;
     tri_worker *worker = ctx->worker;
@@ -94,7 +95,6 @@ static tri_step begin(tr_ctx *ctx)
                           memory_order_relaxed);
     cell->stage = 0;
     ctx->phase = TR_IN_START;
-    tr_err err = state_init(worker, cell);
     if (tri_ext_of(cell) != NULL) {
         tri_ext_of(cell)->released = false;
     }
@@ -132,11 +132,32 @@ static tri_step begin(tr_ctx *ctx)
     return TRI_STEP_AGAIN;
 }
 
+/* The first start of an actor without hooks, which is all of it. */
+static bool begin_plainly(tri_worker *worker, tri_cell *cell)
+{
+    if (tri_cell_life(cell) != TR_STATE_CREATED ||
+        !tri_life_is_plain(worker, cell) ||
+        (cell->props != NULL && cell->props->storage != NULL)) {
+        return false;
+    }
+    // Relaxed: only the owner writes.
+    atomic_store_explicit(&cell->lives, 1, memory_order_relaxed);
+    cell->slow &= (uint8_t)~TRI_SLOW_LIFE;
+    tri_life_pass(cell,
+                  TR_STATE_STARTING << TRI_STATE_BITS | TR_STATE_RUNNING,
+                  2 * TRI_STATE_BITS);
+    return true;
+}
+
 tri_step tri_life_start(tr_ctx *ctx)
 {
     tri_worker *worker = ctx->worker;
     tri_cell *cell = ctx->cell;
-    tri_step step = begin(ctx);
+    tr_err err = state_init(worker, cell);
+    if (TRI_LIKELY(err == TR_OK) && begin_plainly(worker, cell)) {
+        return TRI_STEP_RUNNING;
+    }
+    tri_step step = begin(ctx, err);
     tri_group_started(worker, cell);
     return step;
 }

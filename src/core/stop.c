@@ -108,7 +108,7 @@ void tri_family_close(tri_cell *cell, bool closed)
 uint32_t tri_children_live(tri_cell *cell)
 {
     tri_ext *ext = tri_ext_of(cell);
-    // Acquire: pairs with child_ended; what ended children did is seen.
+    // Acquire: pairs with tri_children_count; what they did is seen.
     return ext == NULL ? 0
                        : atomic_load_explicit(&ext->live_children,
                                               memory_order_acquire);
@@ -168,9 +168,15 @@ void tri_stop_begin(tr_ctx *ctx, tr_reason reason)
     cell->reason = (uint8_t)reason;
     cell->stage = TRI_STAGE_UNWIND | (silent ? TRI_STAGE_QUIET : 0);
     tri_life_set(ctx->worker, cell, TR_STATE_STOPPING);
-    tri_queue_append(cell, tri_close_user(cell));
-    tri_room(ctx->worker, cell);
+    tri_node *rest = tri_close_user(cell);
+    if (rest != NULL) {
+        tri_queue_append(cell, rest);
+    }
     tri_deadline_disarm(ctx->sys, cell);  // of a restart
+    if (tri_ext_of(cell) == NULL) {
+        return;  // nobody waits, here or for room
+    }
+    tri_room(ctx->worker, cell);
     if (cell->slow & TRI_SLOW_PARKED) {
         arm_stop(ctx);
     }
@@ -290,23 +296,112 @@ static void child_ended(tri_worker *worker, tri_cell *cell)
     if (tri_group_of(cell) != TRI_GROUP_NONE) {
         tri_signal(worker, parent, id, TRI_SIG_GROUP);
     }
-    // Release: our end is seen by live_children. After it the parent may
-    // end, so only its id is used; a stale signal is refused.
-    if (atomic_fetch_sub_explicit(&ext->live_children, 1,
-                                  memory_order_acq_rel) == 1) {
+    // After it the parent may end, so only its id is used; a stale signal is
+    // refused.
+    tri_lock_take(&ext->lock);
+    bool last = tri_children_less(ext);
+    tri_lock_drop(&ext->lock);
+    if (last) {
         tri_signal(worker, parent, id, TRI_SIG_CHILDREN);
     }
 }
 
 /* X47: a Watch that came last is answered, an ask as well. */
-static void close_system_lane(tr_ctx *ctx)
+static void last_mail(tr_ctx *ctx, tri_node *node)
 {
-    tri_node *node = tri_close_system(ctx->cell);
     while (node != NULL) {
         tri_node *next = node->next;
         tri_system_node(ctx, node);
         node = next;
     }
+}
+
+static void close_system_lane(tr_ctx *ctx)
+{
+    last_mail(ctx, tri_close_system(ctx->cell));
+}
+
+/* Everybody knows of the end: what is left is given back, the cell last. */
+static void discard(tri_worker *worker, tri_cell *cell)
+{
+    tr_system *sys = worker->sys;
+    tri_kind_lives *lives = tri_lives_of(worker, cell);
+    tri_state_free(worker, cell);
+    bool is_virtual = tri_cell_is_virtual(cell);
+    if (!is_virtual && cell->name != NULL) {
+        free((void *)(uintptr_t)cell->name);
+        cell->name = NULL;
+    }
+    if (cell->props != NULL) {
+        tri_props_leave(worker, cell->props);
+        cell->props = NULL;
+    }
+    // Relaxed: fixed at spawn.
+    if (atomic_load_explicit(&cell->flags, memory_order_relaxed) &
+        TRI_CELL_PINNED) {
+        tri_worker_unpin(sys, worker);
+    }
+    tri_ext_free(worker, cell);
+    if (is_virtual) {
+        tri_virtual_ops_of(sys)->ended(worker, cell);
+    } else {
+        tri_cell_free(&worker->cache, cell);
+    }
+    tri_count(&lives->ended);
+    tri_live_less(worker);
+}
+
+/*
+ * The end of an actor like most (tri_life_is_plain) that nobody joins, with no
+ * name and no mail: it leaves its family, closes its lane and is counted out
+ * in one go. False: it is not such an actor, and nothing has happened.
+ */
+static bool finish_plainly(tr_ctx *ctx)
+{
+    tri_cell *cell = ctx->cell;
+    tri_worker *worker = ctx->worker;
+    if (!tri_life_is_plain(worker, cell) || cell->name != NULL ||
+        cell->queue != NULL || cell->timer.due != 0 ||
+        (cell->props != NULL && cell->props->joinable)) {
+        return false;
+    }
+    tri_ext *family = lock_parent(cell);
+    if (family == NULL) {
+        return false;
+    }
+    // Relaxed: a glance; what comes later is found below. Its parent may have
+    // put it into a group while it was in the list.
+    if (atomic_load_explicit(&cell->sys_mail, memory_order_relaxed) != 0 ||
+        tri_group_of(cell) != TRI_GROUP_NONE) {
+        tri_lock_drop(&family->lock);
+        return false;
+    }
+    tri_cell *parent = tri_cell_parent(cell);
+    // Relaxed: it lives while we are counted.
+    uint64_t id = atomic_load_explicit(&parent->id, memory_order_relaxed);
+    tri_children_unlink(family, cell);
+    tri_life_pass(cell,
+                  TR_STATE_STOPPED << TRI_STATE_BITS | TR_STATE_TERMINATED,
+                  2 * TRI_STATE_BITS);
+    tri_node *late = tri_close_system(cell);
+    if (TRI_UNLIKELY(late != NULL)) {
+        tri_lock_drop(&family->lock);
+        last_mail(ctx, late);
+        worker->sys->up->ended(worker, cell);
+        tri_joins_tell(worker, cell);
+        tri_watchers_tell(worker, cell, (tr_reason)cell->reason);
+        child_ended(worker, cell);
+    } else {
+        // The locks of the layers above are below this one.
+        worker->sys->up->ended(worker, cell);
+        bool last = tri_children_less(family);
+        tri_lock_drop(&family->lock);
+        if (last) {  // it may have ended: only its id is used
+            tri_signal(worker, parent, id, TRI_SIG_CHILDREN);
+        }
+    }
+    discard(worker, cell);
+    return true;
 }
 
 static tri_step finish(tr_ctx *ctx)
@@ -315,7 +410,6 @@ static tri_step finish(tr_ctx *ctx)
     tri_worker *worker = ctx->worker;
     tr_system *sys = ctx->sys;
     tr_reason reason = (tr_reason)cell->reason;
-    tri_kind_lives *lives = tri_lives_of(worker, cell);
 
     tri_deadline_disarm(sys, cell);
     tri_life_set(worker, cell, TR_STATE_STOPPED);
@@ -344,27 +438,7 @@ static tri_step finish(tr_ctx *ctx)
     tri_joins_tell(worker, cell);
     tri_watchers_tell(worker, cell, reason);
     child_ended(worker, cell);
-    tri_state_free(worker, cell);
-    bool is_virtual = tri_cell_is_virtual(cell);
-    if (!is_virtual) {
-        free((void *)(uintptr_t)cell->name);
-        cell->name = NULL;
-    }
-    tri_props_leave(worker, cell->props);
-    cell->props = NULL;
-    // Relaxed: fixed at spawn.
-    if (atomic_load_explicit(&cell->flags, memory_order_relaxed) &
-        TRI_CELL_PINNED) {
-        tri_worker_unpin(sys, worker);
-    }
-    tri_ext_free(worker, cell);
-    if (is_virtual) {
-        tri_virtual_ops_of(sys)->ended(worker, cell);
-    } else {
-        tri_cell_free(&worker->cache, cell);
-    }
-    tri_count(&lives->ended);
-    tri_live_less(worker);
+    discard(worker, cell);
     return TRI_STEP_ENDED;
 }
 
@@ -425,9 +499,6 @@ static tri_step one_step(tr_ctx *ctx)
         cell->stage = (uint8_t)(TRI_STAGE_CHILDREN | silent |
                                 (cell->reason == TR_FORCED ? TRI_STAGE_FORCED
                                                            : 0));
-        // Relaxed: for the parent, after a while.
-        atomic_fetch_or_explicit(&cell->flags, TRI_CELL_FAMILY,
-                                 memory_order_relaxed);
         if (cell->reason == TR_FORCED) {
             tri_deadline_disarm(ctx->sys, cell);  // theirs is shorter
         }
@@ -439,11 +510,18 @@ static tri_step one_step(tr_ctx *ctx)
     case TRI_STAGE_CHILDREN:
         if (tri_children_live(cell) > 0) {
             arm_stop(ctx);
+            // Relaxed: for the parent, after a while.
+            atomic_fetch_or_explicit(&cell->flags, TRI_CELL_FAMILY,
+                                     memory_order_relaxed);
             return TRI_STEP_WAIT;
         }
-        // Relaxed: as above.
-        atomic_fetch_and_explicit(&cell->flags, ~(uint32_t)TRI_CELL_FAMILY,
-                                  memory_order_relaxed);
+        // Relaxed, both: only the owner writes this one.
+        if (atomic_load_explicit(&cell->flags, memory_order_relaxed) &
+            TRI_CELL_FAMILY) {
+            atomic_fetch_and_explicit(&cell->flags,
+                                      ~(uint32_t)TRI_CELL_FAMILY,
+                                      memory_order_relaxed);
+        }
         cell->stage = TRI_STAGE_RELEASE;
         if (!silent) {
             tri_post_stop(ctx, (tr_reason)cell->reason);
@@ -456,6 +534,9 @@ static tri_step one_step(tr_ctx *ctx)
 
 tri_step tri_stop_step(tr_ctx *ctx)
 {
+    if (ctx->cell->stage == TRI_STAGE_UNWIND && finish_plainly(ctx)) {
+        return TRI_STEP_ENDED;
+    }
     for (;;) {
         tri_step step = one_step(ctx);
         // What others ask for meanwhile comes first. Relaxed: a glance.

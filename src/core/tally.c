@@ -99,11 +99,6 @@ uint32_t tri_kind_number(tr_system *sys, const char *name)
     return count;
 }
 
-tri_kind_lives *tri_lives_of(tri_worker *worker, tri_cell *cell)
-{
-    return &worker->tally.lives[tri_first_behaviour(cell)->kind];
-}
-
 /* ---- samples ---- */
 
 static void add(_Atomic(uint64_t) *sum, uint64_t value)

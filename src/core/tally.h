@@ -45,8 +45,6 @@ typedef struct tri_tally {
 
 /* The number of a name; sys->behaviours_lock is held. */
 uint32_t tri_kind_number(struct tr_system *sys, const char *name);
-/* The counters of the kind that the actor was spawned as. */
-tri_kind_lives *tri_lives_of(tri_worker *worker, tri_cell *cell);
 /*
  * A handler of the kind has run for `span`, with `depth` messages behind the
  * one it was given. Without memory the sample is left out.

@@ -768,9 +768,9 @@ static __attribute__((noinline)) verdict attention(tr_ctx *ctx)
         ~TRI_SYS_CLOSED) {
         system_mail(ctx);
     }
-    if (cell->slow & TRI_SLOW_SIGNAL) {
-        cell->slow &= (uint8_t)~TRI_SLOW_SIGNAL;
-        tri_life_signals(ctx, tri_signals_take(cell));
+    if (cell->slow & TRI_SLOW_STOP) {
+        cell->slow &= (uint8_t)~TRI_SLOW_STOP;
+        tri_life_signals(ctx, TRI_SIG_STOP);
     }
     if (cell->slow & TRI_SLOW_PARKED) {
         verdict v = beside_parked(ctx);

@@ -325,6 +325,10 @@ static void force_if_due(tri_worker *worker, tr_nanos now)
     uint64_t id = atomic_load_explicit(&cell->id, memory_order_relaxed);
     uint64_t signals =
         atomic_load_explicit(&cell->signals, memory_order_relaxed);
+    if (id != 0 && atomic_load_explicit(&worker->stopped,
+                                        memory_order_relaxed) == id) {
+        signals |= TRI_SIG_STOP;  // by itself
+    }
     if ((signals & ASKED) == 0) {
         worker->monitor_asked = 0;
         return;
