@@ -16,7 +16,7 @@ _Static_assert(sizeof(tri_ext) <= 768, "TRI_CLASS_EXT in mem.c");
 _Static_assert(offsetof(tri_cell, mail) >= sizeof(tri_block),
                "a free cell keeps what stale senders look at");
 
-void tri_cell_reset(tri_cell *cell)
+static inline __attribute__((always_inline)) void reset(tri_cell *cell)
 {
     cell->run_next = NULL;
     cell->timer = (tri_timer){0};
@@ -42,6 +42,11 @@ void tri_cell_reset(tri_cell *cell)
                           memory_order_relaxed);
 }
 
+void tri_cell_reset(tri_cell *cell)
+{
+    reset(cell);
+}
+
 tri_cell *tri_cell_new(tr_system *sys, tri_cache *cache, uint64_t id)
 {
     tri_cell *cell = tri_cache_alloc(cache, TRI_CLASS_CELL);
@@ -49,10 +54,10 @@ tri_cell *tri_cell_new(tr_system *sys, tri_cache *cache, uint64_t id)
         return NULL;
     }
     (void)sys;
-    tri_cell_reset(cell);
+    reset(cell);
     cell->name = NULL;
     cell->props = NULL;
-    // Relaxed, all: as in tri_cell_reset.
+    // Relaxed, all: as in reset.
     atomic_store_explicit(&cell->flags, 0, memory_order_relaxed);
     // A late sender may have made one for the dead. Relaxed: a glance. One
     // that is made after it is the new actor's, as after the exchange.
@@ -73,24 +78,9 @@ tri_cell *tri_cell_new(tr_system *sys, tri_cache *cache, uint64_t id)
     return cell;
 }
 
-void tri_cell_free(tri_cache *cache, tri_cell *cell)
+tri_ext *tri_ext_make(tri_worker *worker, tri_cell *cell)
 {
-    // Relaxed: both lanes are CLOSED; stale senders only compare.
-    TRI_CHECK(atomic_load_explicit(&cell->mail, memory_order_relaxed) &
-              TRI_MAIL_CLOSED);
-    // Release: as above; pairs with tr_join and tr_state_of.
-    atomic_store_explicit(&cell->id, 0, memory_order_release);
-    atomic_store_explicit(&cell->signals, 0, memory_order_relaxed);
-    tri_cache_free(cache, TRI_CLASS_CELL, cell);
-}
-
-tri_ext *tri_ext_need(tri_worker *worker, tri_cell *cell)
-{
-    // Acquire: pairs with the exchange below; a sender may have made it.
-    tri_ext *ext = atomic_load_explicit(&cell->ext, memory_order_acquire);
-    if (ext != NULL) {
-        return ext;
-    }
+    tri_ext *ext = NULL;
     tri_ext *made = tri_cache_alloc(&worker->cache, TRI_CLASS_EXT);
     if (made == NULL) {
         return NULL;
@@ -128,15 +118,11 @@ tri_ext *tri_ext_need(tri_worker *worker, tri_cell *cell)
     return made;
 }
 
-void tri_ext_free(tri_worker *worker, tri_cell *cell)
+void tri_ext_drop(tri_worker *worker, tri_cell *cell)
 {
-    // Relaxed: a glance; what comes later is for tri_cell_new. Acquire: as
-    // tri_ext_need.
-    tri_ext *ext = atomic_load_explicit(&cell->ext, memory_order_relaxed);
-    if (ext != NULL) {
-        ext = atomic_exchange_explicit(&cell->ext, NULL,
-                                       memory_order_acquire);
-    }
+    // Acquire: as tri_ext_make.
+    tri_ext *ext = atomic_exchange_explicit(&cell->ext, NULL,
+                                            memory_order_acquire);
     if (ext != NULL) {
         TRI_CHECK(ext->parked == NULL);
         tri_room_close(worker, ext);
@@ -198,6 +184,9 @@ static tri_behaviour *behaviour_new(tr_system *sys, const tr_actor_def *def)
     made->def = def;
     made->mask = size - 1;
     made->kind = tri_kind_number(sys, def->name);
+    made->state_class = (uint8_t)(def->state_size <= 16   ? TRI_CLASS_TINY
+                                  : def->state_size <= 32 ? TRI_CLASS_SMALL
+                                  : tri_class_of(def->state_size));
     made->plain_life = def->pre_start == NULL && def->post_start == NULL &&
                        def->on_run == NULL && def->pre_stop == NULL &&
                        def->post_stop == NULL;
@@ -241,15 +230,12 @@ static const tri_behaviour *behaviour_intern(tr_system *sys,
     return found;
 }
 
-const tri_behaviour *tri_behaviour_get(tr_system *sys, tri_worker *worker,
-                                       const tr_actor_def *def)
+const tri_behaviour *tri_behaviour_fetch(tr_system *sys, tri_worker *worker,
+                                         const tr_actor_def *def)
 {
-    uint32_t i = (uint32_t)((uintptr_t)def >> 4) % TRI_DEFS_CACHED;
-    if (worker->defs[i].def == def) {
-        return worker->defs[i].behaviour;
-    }
     const tri_behaviour *found = behaviour_intern(sys, def);
     if (found != NULL) {
+        uint32_t i = tri_def_index(def);
         worker->defs[i].def = def;
         worker->defs[i].behaviour = found;
     }

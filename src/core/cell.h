@@ -155,6 +155,7 @@ typedef struct tri_props {
     uint32_t mailbox_limit;
     uint32_t soft_limit;
     tr_overflow overflow;
+    bool is_bare;  // nothing was set but the first state
     size_t heap_limit;
     tr_storage *storage;
     const tr_serializer *serializer;  // of what is stored, or NULL
@@ -184,6 +185,7 @@ typedef struct tri_behaviour {
     tr_handler any_wrapped;
     uint32_t mask;
     uint32_t kind;  // number of its name: tally.h
+    uint8_t state_class;  // of its states' memory: mem.h
     tri_slot slots[];
 } tri_behaviour;
 
@@ -424,13 +426,28 @@ static inline tri_cell *tri_cell_of_notice(tri_node *node)
 /* For the owner: no other thread replaces it while the actor lives. */
 static inline tri_ext *tri_ext_of(tri_cell *cell)
 {
-    // Acquire: pairs with tri_ext_need; a sender may have made it just now.
+    // Acquire: pairs with tri_ext_make; a sender may have made it just now.
     return atomic_load_explicit(&cell->ext, memory_order_acquire);
 }
 
+/* tri_ext_need and tri_ext_free, where there was none, and was one. */
+tri_ext *tri_ext_make(tri_worker *worker, tri_cell *cell);
+void tri_ext_drop(tri_worker *worker, tri_cell *cell);
+
 /* The cell's extension, made now if need be; NULL without memory. */
-tri_ext *tri_ext_need(tri_worker *worker, tri_cell *cell);
-void tri_ext_free(tri_worker *worker, tri_cell *cell);
+static inline tri_ext *tri_ext_need(tri_worker *worker, tri_cell *cell)
+{
+    tri_ext *ext = tri_ext_of(cell);
+    return ext != NULL ? ext : tri_ext_make(worker, cell);
+}
+
+static inline void tri_ext_free(tri_worker *worker, tri_cell *cell)
+{
+    // Relaxed: a glance; what comes later is for tri_cell_new.
+    if (atomic_load_explicit(&cell->ext, memory_order_relaxed) != NULL) {
+        tri_ext_drop(worker, cell);
+    }
+}
 
 /*
  * A cell with a new id, owned by the caller (neither IDLE nor PARKED), state
@@ -438,7 +455,16 @@ void tri_ext_free(tri_worker *worker, tri_cell *cell);
  */
 tri_cell *tri_cell_new(struct tr_system *sys, tri_cache *cache, uint64_t id);
 /* Gives the memory back; mail and sys_mail are CLOSED. */
-void tri_cell_free(tri_cache *cache, tri_cell *cell);
+static inline void tri_cell_free(tri_cache *cache, tri_cell *cell)
+{
+    // Relaxed: both lanes are CLOSED; stale senders only compare.
+    TRI_CHECK(atomic_load_explicit(&cell->mail, memory_order_relaxed) &
+              TRI_MAIL_CLOSED);
+    // Release: as tri_cell_new; pairs with tr_join and tr_state_of.
+    atomic_store_explicit(&cell->id, 0, memory_order_release);
+    atomic_store_explicit(&cell->signals, 0, memory_order_relaxed);
+    tri_cache_free(cache, TRI_CLASS_CELL, cell);
+}
 
 /*
  * All that a life begins with; not the name, the props, the extension, nor
@@ -515,10 +541,10 @@ tri_behaviour_find(const tri_behaviour *behaviour, const tr_type *type)
                ? slot
                : tri_behaviour_search(behaviour, type);
 }
-/* Interned by definition; NULL without memory or with a bad definition. */
-const tri_behaviour *tri_behaviour_get(struct tr_system *sys,
-                                       tri_worker *worker,
-                                       const tr_actor_def *def);
+/* Interned by definition; NULL without memory. See tri_behaviour_get. */
+const tri_behaviour *tri_behaviour_fetch(struct tr_system *sys,
+                                         tri_worker *worker,
+                                         const tr_actor_def *def);
 /*
  * The same behaviour with interceptors around its handlers; either list may
  * be NULL. NULL without memory.

@@ -36,6 +36,7 @@ static tri_behaviour *wrap(tr_system *sys, const tri_behaviour *plain,
     made->def = plain->def;
     made->interleaves = plain->interleaves;
     made->plain_life = plain->plain_life;
+    made->state_class = plain->state_class;
     made->mask = plain->mask;
     made->kind = plain->kind;
     made->plain = plain;

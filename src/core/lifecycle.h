@@ -42,6 +42,22 @@ bool tri_life_takes_children(tri_cell *cell);
 /* With the parent's lock. */
 void tri_children_unlink(tri_ext *parent, tri_cell *child);
 
+/* Takes a child out of the list. With the parent's lock. */
+static inline void tri_siblings_leave(tri_ext *parent, tri_cell *child)
+{
+    tri_cell *next = child->sibling_next, *prev = child->sibling_prev;
+    if (prev != NULL) {
+        prev->sibling_next = next;
+    } else {
+        parent->first_child = next;
+    }
+    if (next != NULL) {
+        next->sibling_prev = prev;
+    } else {
+        parent->last_child = prev;
+    }
+}
+
 /* One child more or less. With the parent's lock. */
 static inline void tri_children_count(tri_ext *parent, int32_t change)
 {
@@ -209,6 +225,11 @@ void tri_state_free(tri_worker *worker, tri_cell *cell);
 
 void tri_stop_begin(tr_ctx *ctx, tr_reason reason);
 tri_step tri_stop_step(tr_ctx *ctx);
+/*
+ * Ends an actor that has stopped itself, if it is_plain. True: it is gone.
+ * False: it is not such an actor, tri_stop_begin must do it.
+ */
+bool tri_stop_plainly(tr_ctx *ctx);
 /* The time of children to end is over: they are forced, then ended (X15). */
 void tri_force_family(tr_ctx *ctx);
 void tri_post_stop(tr_ctx *ctx, tr_reason reason);

@@ -38,27 +38,14 @@ static tri_actor_from enter_system(tr_system *sys, tr_ref sender)
     return who;
 }
 
-tri_actor_from tri_enter(tr_from from)
+tri_actor_from tri_enter_outside(tr_from from)
 {
     uint64_t magic = *(const uint64_t *)(const void *)from.ctx;
-    if (TRI_LIKELY(magic == TRI_CTX_MAGIC)) {
-        tr_ctx *ctx = from.ctx;
-        return (tri_actor_from){.sys = ctx->sys, .worker = ctx->worker,
-                                .ctx = ctx,
-                                .sender = tri_cell_ref(ctx->sys, ctx->cell)};
-    }
     if (magic == TRI_PROBE_MAGIC) {
         tr_probe *probe = from.probe;
         return enter_system(probe->box.sys, tr_probe_ref(probe));
     }
     return enter_system(from.sys, (tr_ref){0});
-}
-
-void tri_leave(tri_actor_from *who)
-{
-    if (who->locked) {
-        tri_lock_drop(&who->sys->outside_lock);
-    }
 }
 
 tri_world *tri_from_world(tr_from from)

@@ -222,7 +222,8 @@ struct tri_worker {
     tr_nanos spin;         // it looks around so long where none else is awake
     struct { const tr_actor_def *def; const tri_behaviour *behaviour; }
         defs[TRI_DEFS_CACHED];
-    tri_props *last_props;  // of the latest spawn, one hold
+    tri_props *last_props;  // of the latest spawn, one hold and last_count
+    uint32_t last_count;
     tri_props *left_props;  // of the latest end, left_count holds
     uint32_t left_count;
     tri_thread *thread_handle;
@@ -440,6 +441,21 @@ static inline void tri_ctx_carry_nothing(tr_ctx *ctx)
     ctx->quick_tag = ctx->sys->tag;
 }
 
+static inline uint32_t tri_def_index(const tr_actor_def *def)
+{
+    return (uint32_t)((uintptr_t)def >> 4) % TRI_DEFS_CACHED;
+}
+
+/* The behaviour of a definition, interned; NULL without memory. */
+static inline const tri_behaviour *
+tri_behaviour_get(tr_system *sys, tri_worker *worker, const tr_actor_def *def)
+{
+    uint32_t i = tri_def_index(def);
+    return TRI_LIKELY(worker->defs[i].def == def)
+               ? worker->defs[i].behaviour
+               : tri_behaviour_fetch(sys, worker, def);
+}
+
 /* NULL if there are none. Whoever has a virtual cell need not ask. */
 static inline const tri_virtual_ops *tri_virtual_ops_of(tr_system *sys)
 {
@@ -477,8 +493,26 @@ typedef struct tri_actor_from {
     bool locked;
 } tri_actor_from;
 
-tri_actor_from tri_enter(tr_from from);
-void tri_leave(tri_actor_from *who);
+/* tri_enter where it is no context. */
+tri_actor_from tri_enter_outside(tr_from from);
+
+static inline tri_actor_from tri_enter(tr_from from)
+{
+    tr_ctx *ctx = from.ctx;
+    if (TRI_UNLIKELY(ctx->magic != TRI_CTX_MAGIC)) {
+        return tri_enter_outside(from);
+    }
+    return (tri_actor_from){.sys = ctx->sys, .worker = ctx->worker,
+                            .ctx = ctx,
+                            .sender = tri_cell_ref(ctx->sys, ctx->cell)};
+}
+
+static inline void tri_leave(tri_actor_from *who)
+{
+    if (who->locked) {
+        tri_lock_drop(&who->sys->outside_lock);
+    }
+}
 
 /* ---- scheduler.c ---- */
 
@@ -736,6 +770,8 @@ void tri_props_drop(tri_props *props);
  */
 void tri_props_leave(tri_worker *worker, tri_props *props);
 void tri_props_flush(tri_worker *worker);
+/* Those of its latest spawn are not the worker's any more. */
+void tri_props_forget(tri_worker *worker);
 bool tri_supervision_fill(tr_supervision *policy);
 /* Whether its state has a schema, if it is to be stored. */
 bool tri_storable(const tr_actor_def *def, const tr_spawn_options *o);

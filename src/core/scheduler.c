@@ -239,7 +239,7 @@ void tri_schedule(tri_worker *worker, tri_cell *cell)
 bool tri_schedules_here(tri_worker *worker, const tri_cell *cell)
 {
     return cell->home == TRI_HOME_NONE && !worker->stepping &&
-           worker->group == group_of(worker->sys, cell);
+           tri_runs_here(worker, (tri_cell *)(uintptr_t)cell);
 }
 
 void tri_schedule_fresh(tri_worker *worker, tri_cell *cell)

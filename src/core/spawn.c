@@ -50,6 +50,25 @@ tr_err tri_name_check(const char *name)
 
 /* ---- options ---- */
 
+/* Is nothing set but, perhaps, the first state? So are most spawns. */
+static inline bool is_bare(const tr_spawn_options *o)
+{
+    uint64_t set = (uintptr_t)o->name | (uintptr_t)o->supervision |
+                   (uintptr_t)o->dispatcher | o->heap_limit |
+                   (uint64_t)o->stop_timeout | o->drain_to.cell |
+                   o->drain_to.id | (uintptr_t)o->storage |
+                   (uintptr_t)o->serializer | (uintptr_t)o->interceptors |
+                   (uint64_t)o->handler_limit;
+    uint32_t small = (uint32_t)o->restart | o->soft_limit | o->mailbox_limit |
+                     (uint32_t)o->overflow | (uint32_t)o->drain |
+                     (uint32_t)o->inherit_supervision |
+                     (uint32_t)o->joinable | (uint32_t)o->auto_stop;
+    _Static_assert(TR_PERMANENT == 0 && TR_OVERFLOW_FAIL == 0 &&
+                       TR_DRAIN_DEAD_LETTERS == 0,
+                   "what is not set is the default");
+    return (set | small) == 0;
+}
+
 static bool needs_props(const tr_spawn_options *o)
 {
     return o->init != NULL || o->supervision != NULL ||
@@ -86,6 +105,35 @@ void tri_props_flush(tri_worker *worker)
     uint32_t count = worker->left_count;
     worker->left_props = NULL;
     worker->left_count = 0;
+    // Acquire and release: as tri_props_drop.
+    if (props != NULL && atomic_fetch_sub_explicit(&props->holds, count,
+                                                   memory_order_acq_rel) ==
+                             count) {
+        free(props);
+    }
+}
+
+enum { HOLDS = 256 };  // that a worker takes at once, for spawns alike
+
+/* One hold of the options of the latest spawn, for another actor. */
+static inline tri_props *hold_last(tri_worker *worker)
+{
+    if (TRI_UNLIKELY(worker->last_count == 0)) {
+        // Relaxed: we have one hold already.
+        atomic_fetch_add_explicit(&worker->last_props->holds, HOLDS,
+                                  memory_order_relaxed);
+        worker->last_count = HOLDS;
+    }
+    worker->last_count--;
+    return worker->last_props;
+}
+
+void tri_props_forget(tri_worker *worker)
+{
+    tri_props *props = worker->last_props;
+    uint32_t count = worker->last_count + 1;
+    worker->last_props = NULL;
+    worker->last_count = 0;
     // Acquire and release: as tri_props_drop.
     if (props != NULL && atomic_fetch_sub_explicit(&props->holds, count,
                                                    memory_order_acq_rel) ==
@@ -140,11 +188,10 @@ static tr_err share_props(tri_worker *worker, tri_cell *parent,
         *out = worker->last_props;
     } else {
         TR_TRY(tri_props_new(worker->sys, parent, def, o, out));
-        tri_props_drop(worker->last_props);
+        tri_props_forget(worker);
         worker->last_props = *out;
     }
-    // Relaxed: we have one hold already.
-    atomic_fetch_add_explicit(&(*out)->holds, 1, memory_order_relaxed);
+    (void)hold_last(worker);
     return TR_OK;
 }
 
@@ -188,6 +235,7 @@ tr_err tri_props_new(tr_system *sys, tri_cell *parent,
     props->heap_limit = o->heap_limit;
     props->storage = o->storage;
     props->serializer = o->serializer;
+    props->is_bare = is_bare(o);
     if (o->init != NULL) {
         props->init = (unsigned char *)(props + 1);
         props->init_size = o->init_size;
@@ -245,16 +293,7 @@ void tri_children_unlink(tri_ext *parent, tri_cell *child)
                           strlen(child->name)) == child) {
         tri_map_remove_bytes(&parent->names, child->name, strlen(child->name));
     }
-    if (child->sibling_prev != NULL) {
-        child->sibling_prev->sibling_next = child->sibling_next;
-    } else {
-        parent->first_child = child->sibling_next;
-    }
-    if (child->sibling_next != NULL) {
-        child->sibling_next->sibling_prev = child->sibling_prev;
-    } else {
-        parent->last_child = child->sibling_prev;
-    }
+    tri_siblings_leave(parent, child);
     child->sibling_next = NULL;
     child->sibling_prev = NULL;
 }
@@ -397,23 +436,37 @@ static void discard(tri_worker *worker, tri_cell *cell)
     tri_cell_free(&worker->cache, cell);
 }
 
-static tr_err prepare(tri_actor_from *who, tri_cell *parent, tri_cell *cell,
-                      const tr_actor_def *def, const tr_spawn_options *o,
-                      uint32_t flags)
+/* The first state and nothing else, as the one spawned before. */
+static bool is_alike(const tri_props *props, const tr_actor_def *def,
+                     const tr_spawn_options *o)
+{
+    return props != NULL && props->is_bare && o->init_size == def->state_size &&
+           props->init_size == o->init_size &&
+           memcmp(props->init, o->init, o->init_size) == 0;
+}
+
+/* What there is to prepare for the options is_bare. */
+static inline tr_err prepare_bare(tri_worker *worker, tri_cell *parent,
+                                  tri_cell *cell, const tr_actor_def *def,
+                                  const tr_spawn_options *o)
+{
+    if (o->init == NULL) {
+        return TR_OK;
+    }
+    if (is_alike(worker->last_props, def, o)) {
+        cell->props = hold_last(worker);
+        return TR_OK;
+    }
+    return share_props(worker, parent, def, o, &cell->props);
+}
+
+/* The options that are not. */
+static __attribute__((noinline)) tr_err
+prepare_options(tri_actor_from *who, tri_cell *parent, tri_cell *cell,
+                const tr_actor_def *def, const tr_spawn_options *o,
+                uint32_t *flags)
 {
     tri_worker *worker = who->worker;
-    const tri_behaviour *behaviour =
-        tri_behaviour_get(who->sys, worker, def);
-    const tr_interceptor *const *outer =
-        flags & TRI_CELL_SYSTEM ? NULL : who->sys->options.interceptors;
-    if (behaviour != NULL && (outer != NULL || o->interceptors != NULL)) {
-        behaviour = tri_behaviour_wrap(who->sys, behaviour, outer,
-                                       o->interceptors);
-    }
-    if (behaviour == NULL) {
-        return TR_ENOMEM;
-    }
-    tri_cell_become(cell, behaviour);
     if (o->name != NULL) {
         cell->name = tri_mem_should_fail(&who->sys->mem) ? NULL
                                                          : strdup(o->name);
@@ -422,14 +475,9 @@ static tr_err prepare(tri_actor_from *who, tri_cell *parent, tri_cell *cell,
         }
     }
     TR_TRY(share_props(worker, parent, def, o, &cell->props));
-    TR_TRY(choose_group(who->sys, cell, o, &flags));
-    uint32_t soft = o->soft_limit != 0 ? o->soft_limit
-                                       : who->sys->options.soft_limit;
-    if (soft < TRI_SOFT_GLANCE) {
-        flags |= TRI_CELL_TIGHT;
-    }
+    TR_TRY(choose_group(who->sys, cell, o, flags));
     if (o->mailbox_limit != 0) {
-        flags |= TRI_CELL_BOUNDED;
+        *flags |= TRI_CELL_BOUNDED;
         cell->slow |= TRI_SLOW_BOUNDED;
     }
     if (o->mailbox_limit != 0 || o->soft_limit != 0 || o->auto_stop ||
@@ -452,6 +500,34 @@ static tr_err prepare(tri_actor_from *who, tri_cell *parent, tri_cell *cell,
         // Relaxed: the spawner holds the first.
         atomic_store_explicit(&tri_ext_of(cell)->handles,
                               TRI_HANDLES_COUNT | 1, memory_order_relaxed);
+    }
+    return TR_OK;
+}
+
+static tr_err prepare(tri_actor_from *who, tri_cell *parent, tri_cell *cell,
+                      const tr_actor_def *def, const tr_spawn_options *o,
+                      uint32_t flags)
+{
+    tri_worker *worker = who->worker;
+    const tri_behaviour *behaviour =
+        tri_behaviour_get(who->sys, worker, def);
+    const tr_interceptor *const *outer =
+        flags & TRI_CELL_SYSTEM ? NULL : who->sys->options.interceptors;
+    if (behaviour != NULL && (outer != NULL || o->interceptors != NULL)) {
+        behaviour = tri_behaviour_wrap(who->sys, behaviour, outer,
+                                       o->interceptors);
+    }
+    if (behaviour == NULL) {
+        return TR_ENOMEM;
+    }
+    tri_cell_become(cell, behaviour);
+    TR_TRY(TRI_LIKELY(is_bare(o))
+               ? prepare_bare(worker, parent, cell, def, o)
+               : prepare_options(who, parent, cell, def, o, &flags));
+    uint32_t soft = o->soft_limit != 0 ? o->soft_limit
+                                       : who->sys->options.soft_limit;
+    if (soft < TRI_SOFT_GLANCE) {
+        flags |= TRI_CELL_TIGHT;
     }
     // Relaxed: its ref is not known yet.
     atomic_store_explicit(&cell->flags, flags, memory_order_relaxed);
@@ -483,8 +559,12 @@ tr_ref tri_spawn_under(tri_actor_from *who, tri_cell *parent,
 /* May this actor have another child now? Rules 24 and 25. */
 static tr_err may_spawn(tri_actor_from *who)
 {
-    if (who->ctx != NULL) {
-        return tri_life_takes_children(who->ctx->cell) ? TR_OK : TR_ESTOPPED;
+    if (TRI_LIKELY(who->ctx != NULL)) {
+        tri_cell *cell = who->ctx->cell;
+        return tri_cell_life(cell) == TR_STATE_RUNNING ||
+                       tri_life_takes_children(cell)
+                   ? TR_OK
+                   : TR_ESTOPPED;
     }
     // Acquire: pairs with tri_system_begin_end.
     return atomic_load_explicit(&who->sys->terminating, memory_order_acquire)
@@ -538,34 +618,50 @@ static tr_ref refuse(tr_ctx *ctx, const tr_actor_def *def,
     return nobody(err);
 }
 
-tr_ref (tr_spawn)(tr_from from, const tr_actor_def *def,
-                  const tr_spawn_options *options)
+/* o is NULL if it is unreadable. */
+static inline tr_ref spawn(tr_from from, const tr_actor_def *def,
+                           const tr_spawn_options *o)
 {
-    tr_spawn_options copy;
     bool known = def != NULL && def->size >= sizeof(*def);
-    bool readable =
-        known && tri_options_copy(&copy, sizeof(copy),
-                                  TRI_SIZE_THROUGH(tr_spawn_options,
-                                                   auto_stop),
-                                  options);
     tri_actor_from who = tri_enter(from);
-    tr_err err = !readable || (copy.name != NULL &&
-                               tri_name_check(copy.name) != TR_OK)
+    tr_err err = !known || o == NULL ||
+                         (o->name != NULL && tri_name_check(o->name) != TR_OK)
                      ? TR_EINVAL
                      : may_spawn(&who);
     tr_ref ref = nobody(err);
-    if (err == TR_OK) {
+    if (TRI_LIKELY(err == TR_OK)) {
         tri_cell *parent = who.ctx != NULL ? who.ctx->cell : who.sys->user;
-        ref = tri_spawn_under(&who, parent, def, &copy, 0);
+        ref = tri_spawn_under(&who, parent, def, o, 0);
         if (ref.cell == 0 && ref.id == TR_ESTOPPED && who.ctx == NULL) {
             ref.id = TR_ECLOSED;
         }
     }
     tri_leave(&who);
-    if (readable && copy.watch && who.ctx != NULL) {
+    if (o != NULL && o->watch && who.ctx != NULL) {
         tr_watch(who.ctx, ref);
     }
-    return ref.cell != 0 ? ref
-                         : refuse(who.ctx, known ? def : NULL,
-                                  readable ? &copy : NULL, (tr_err)ref.id);
+    return TRI_LIKELY(ref.cell != 0)
+               ? ref
+               : refuse(who.ctx, known ? def : NULL, known ? o : NULL,
+                        (tr_err)ref.id);
+}
+
+/* The options of a caller that was compiled with another version. */
+static __attribute__((noinline)) tr_ref
+spawn_as_of(tr_from from, const tr_actor_def *def,
+            const tr_spawn_options *options)
+{
+    tr_spawn_options copy;
+    bool readable = tri_options_copy(
+        &copy, sizeof(copy), TRI_SIZE_THROUGH(tr_spawn_options, auto_stop),
+        options);
+    return spawn(from, def, readable ? &copy : NULL);
+}
+
+tr_ref (tr_spawn)(tr_from from, const tr_actor_def *def,
+                  const tr_spawn_options *options)
+{
+    return TRI_LIKELY(options != NULL && options->size == sizeof(*options))
+               ? spawn(from, def, options)
+               : spawn_as_of(from, def, options);
 }

@@ -12,27 +12,18 @@
 
 #include "core/mailbox.h"
 
-static uint32_t state_class(size_t size)
+static void *state_alloc(tri_worker *worker, uint32_t klass, size_t size)
 {
-    return size <= 16   ? TRI_CLASS_TINY
-           : size <= 32 ? TRI_CLASS_SMALL
-                        : tri_class_of(size);
-}
-
-static void *state_alloc(tri_worker *worker, size_t size)
-{
-    uint32_t klass = state_class(size);
     return klass == TRI_CLASS_BIG ? tri_big_alloc(&worker->sys->mem, size)
                                   : tri_cache_alloc(&worker->cache, klass);
 }
 
 void tri_state_free(tri_worker *worker, tri_cell *cell)
 {
-    size_t size = tri_def_of(cell)->state_size;
     if (cell->state == NULL) {
         return;
     }
-    uint32_t klass = state_class(size);
+    uint32_t klass = tri_first_behaviour(cell)->state_class;
     if (klass == TRI_CLASS_BIG) {
         tri_big_free(&worker->sys->mem, cell->state);
     } else {
@@ -43,21 +34,27 @@ void tri_state_free(tri_worker *worker, tri_cell *cell)
 
 static tr_err state_init(tri_worker *worker, tri_cell *cell)
 {
-    size_t size = tri_def_of(cell)->state_size;
+    const tri_behaviour *first = tri_first_behaviour(cell);
+    size_t size = first->def->state_size;
     if (size == 0) {
         return TR_OK;
     }
     if (cell->state == NULL) {
-        cell->state = state_alloc(worker, size);
+        cell->state = state_alloc(worker, first->state_class, size);
         if (cell->state == NULL) {
             return TR_ENOMEM;
         }
     }
     const tri_props *props = cell->props;
     if (props != NULL && props->init != NULL) {
-        memcpy(cell->state, props->init, size);
+        tri_copy_payload(cell->state, props->init, size);
     } else {
-        memset(cell->state, 0, size);
+        // A call costs more than what is small: no block is smaller.
+        _Static_assert(sizeof(tri_block) == 16, "the smallest class");
+        memset(cell->state, 0, sizeof(tri_block));
+        if (size > sizeof(tri_block)) {
+            memset(cell->state, 0, size);
+        }
     }
     return TR_OK;
 }

@@ -229,7 +229,7 @@ void tri_life_release(tr_ctx *ctx, tr_err err)
  * The extension of the parent, locked, in whose list we are; NULL: in none.
  * A parent may give us up at any time before.
  */
-static tri_ext *lock_parent(tri_cell *cell)
+static inline tri_ext *lock_parent(tri_cell *cell)
 {
     for (;;) {
         tri_cell *parent = tri_cell_parent(cell);
@@ -351,20 +351,22 @@ static void discard(tri_worker *worker, tri_cell *cell)
     tri_live_less(worker);
 }
 
+/* One like most that nobody joins, with no name and no mail. */
+static inline bool may_finish_plainly(tri_worker *worker, tri_cell *cell)
+{
+    return tri_life_is_plain(worker, cell) && cell->name == NULL &&
+           cell->queue == NULL && cell->timer.due == 0 &&
+           (cell->props == NULL || !cell->props->joinable);
+}
+
 /*
- * The end of an actor like most (tri_life_is_plain) that nobody joins, with no
- * name and no mail: it leaves its family, closes its lane and is counted out
- * in one go. False: it is not such an actor, and nothing has happened.
+ * It leaves its family, closes its lane and is counted out in one go. False:
+ * it cannot, nothing has happened. `states`: as tri_life_pass.
  */
-static bool finish_plainly(tr_ctx *ctx)
+static bool finish_plainly(tr_ctx *ctx, uint32_t states, uint32_t bits)
 {
     tri_cell *cell = ctx->cell;
     tri_worker *worker = ctx->worker;
-    if (!tri_life_is_plain(worker, cell) || cell->name != NULL ||
-        cell->queue != NULL || cell->timer.due != 0 ||
-        (cell->props != NULL && cell->props->joinable)) {
-        return false;
-    }
     tri_ext *family = lock_parent(cell);
     if (family == NULL) {
         return false;
@@ -379,10 +381,8 @@ static bool finish_plainly(tr_ctx *ctx)
     tri_cell *parent = tri_cell_parent(cell);
     // Relaxed: it lives while we are counted.
     uint64_t id = atomic_load_explicit(&parent->id, memory_order_relaxed);
-    tri_children_unlink(family, cell);
-    tri_life_pass(cell,
-                  TR_STATE_STOPPED << TRI_STATE_BITS | TR_STATE_TERMINATED,
-                  2 * TRI_STATE_BITS);
+    tri_siblings_leave(family, cell);
+    tri_life_pass(cell, states, bits);
     tri_node *late = tri_close_system(cell);
     if (TRI_UNLIKELY(late != NULL)) {
         tri_lock_drop(&family->lock);
@@ -532,9 +532,32 @@ static tri_step one_step(tr_ctx *ctx)
     }
 }
 
+bool tri_stop_plainly(tr_ctx *ctx)
+{
+    enum { ENDS = (TR_STATE_STOPPING << TRI_STATE_BITS | TR_STATE_STOPPED)
+                      << TRI_STATE_BITS | TR_STATE_TERMINATED };
+    tri_cell *cell = ctx->cell;
+    if (tri_cell_life(cell) != TR_STATE_RUNNING ||
+        !may_finish_plainly(ctx->worker, cell)) {
+        return false;
+    }
+    tri_node *rest = tri_close_user(cell);
+    if (rest != NULL) {
+        tri_queue_append(cell, rest);
+        return false;
+    }
+    cell->reason = TR_STOPPED;
+    return finish_plainly(ctx, ENDS, 3 * TRI_STATE_BITS);
+}
+
 tri_step tri_stop_step(tr_ctx *ctx)
 {
-    if (ctx->cell->stage == TRI_STAGE_UNWIND && finish_plainly(ctx)) {
+    if (ctx->cell->stage == TRI_STAGE_UNWIND &&
+        may_finish_plainly(ctx->worker, ctx->cell) &&
+        finish_plainly(ctx,
+                       TR_STATE_STOPPED << TRI_STATE_BITS |
+                           TR_STATE_TERMINATED,
+                       2 * TRI_STATE_BITS)) {
         return TRI_STEP_ENDED;
     }
     for (;;) {

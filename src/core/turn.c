@@ -769,6 +769,9 @@ static __attribute__((noinline)) verdict attention(tr_ctx *ctx)
         system_mail(ctx);
     }
     if (cell->slow & TRI_SLOW_STOP) {
+        if (tri_stop_plainly(ctx)) {
+            return GONE;
+        }
         cell->slow &= (uint8_t)~TRI_SLOW_STOP;
         tri_life_signals(ctx, TRI_SIG_STOP);
     }

@@ -109,7 +109,7 @@ void tri_worker_free(tri_worker *worker)
     if (worker->resting != NULL) {
         tri_fiber_give(&worker->fibers, worker->resting);
     }
-    tri_props_drop(worker->last_props);
+    tri_props_forget(worker);
     tri_props_flush(worker);
     tri_tally_free(&worker->tally);
     tri_fiber_pool_fini(&worker->fibers);
