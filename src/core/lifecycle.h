@@ -171,15 +171,15 @@ static inline bool tri_life_is_watched(tri_worker *worker)
 }
 
 /*
- * An actor like most: nobody has given it anything that is kept in an
- * extension or looked at when it begins and ends. It passes the same states,
- * but nobody can see the steps between, so they are taken in one.
+ * An actor like most: it has nothing that is looked at when it begins and
+ * ends, but what its extension may hold. It passes the same states, but nobody
+ * can see the steps between, so they are taken in one.
  */
 static inline bool tri_life_is_plain(tri_worker *worker, tri_cell *cell)
 {
     enum { SPECIAL = TRI_CELL_VIRTUAL | TRI_CELL_ZOMBIE | TRI_CELL_PINNED };
-    // Relaxed: fixed at spawn, but for ZOMBIE: that comes with an extension.
-    return tri_ext_of(cell) == NULL && tri_cell_behaviour(cell)->plain_life &&
+    // Relaxed: fixed at spawn, but for ZOMBIE: that is seen under the lock.
+    return tri_first_behaviour(cell)->plain_life &&
            (atomic_load_explicit(&cell->flags, memory_order_relaxed) &
             SPECIAL) == 0 &&
            !tri_life_is_watched(worker);

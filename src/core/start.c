@@ -133,7 +133,7 @@ static tri_step begin(tr_ctx *ctx, tr_err err)
 static bool begin_plainly(tri_worker *worker, tri_cell *cell)
 {
     if (tri_cell_life(cell) != TR_STATE_CREATED ||
-        !tri_life_is_plain(worker, cell) ||
+        tri_ext_of(cell) != NULL || !tri_life_is_plain(worker, cell) ||
         (cell->props != NULL && cell->props->storage != NULL)) {
         return false;
     }

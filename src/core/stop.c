@@ -351,12 +351,46 @@ static void discard(tri_worker *worker, tri_cell *cell)
     tri_live_less(worker);
 }
 
-/* One like most that nobody joins, with no name and no mail. */
+/* Is nothing in it but, perhaps, children, and senders that wait? */
+static inline bool holds_nothing(tri_ext *ext)
+{
+    uintptr_t held = (uintptr_t)ext->parked | (uintptr_t)ext->watchers |
+                     (uintptr_t)ext->pending | (uintptr_t)ext->joins |
+                     (uintptr_t)ext->waits | (uintptr_t)ext->kept |
+                     (uintptr_t)ext->stash | (uintptr_t)ext->heap |
+                     (uintptr_t)ext->closers | (uintptr_t)ext->holdings |
+                     (uintptr_t)ext->timers |
+                     (uintptr_t)ext->receive_timeout |
+                     (uintptr_t)ext->failure.text |
+                     (uintptr_t)ext->failure.msg;
+    // Relaxed: written by the owner, or before what the owner has seen.
+    held |= atomic_load_explicit(&ext->stores, memory_order_relaxed);
+    return held == 0 && tri_map_count(&ext->watching) == 0;
+}
+
+/* True: nor are there children, and there will be none. */
+static bool has_had_its_time(tri_cell *cell, tri_ext *ext)
+{
+    tri_lock_take(&ext->lock);  // of a zombie the lists are the forcer's
+    bool over = !tri_cell_is_zombie(cell) && ext->first_child == NULL &&
+                tri_children_live(cell) == 0 && holds_nothing(ext);
+    if (over) {
+        ext->closed = true;
+    }
+    tri_lock_drop(&ext->lock);
+    return over;
+}
+
+/* One like most that nobody joins, with no name, no mail and no children. */
 static inline bool may_finish_plainly(tri_worker *worker, tri_cell *cell)
 {
+    enum { BUSY = TRI_SLOW_PARKED | TRI_SLOW_PENDING | TRI_SLOW_URGENT };
+    tri_ext *ext = tri_ext_of(cell);
     return tri_life_is_plain(worker, cell) && cell->name == NULL &&
            cell->queue == NULL && cell->timer.due == 0 &&
-           (cell->props == NULL || !cell->props->joinable);
+           (cell->slow & BUSY) == 0 &&
+           (cell->props == NULL || !cell->props->joinable) &&
+           (ext == NULL || has_had_its_time(cell, ext));
 }
 
 /*
@@ -367,6 +401,9 @@ static bool finish_plainly(tr_ctx *ctx, uint32_t states, uint32_t bits)
 {
     tri_cell *cell = ctx->cell;
     tri_worker *worker = ctx->worker;
+    if (tri_ext_of(cell) != NULL) {
+        worker->sys->up->released(worker, cell);
+    }
     tri_ext *family = lock_parent(cell);
     if (family == NULL) {
         return false;

@@ -293,6 +293,15 @@ bool tri_topic_is(const void *value, const void *key, size_t size)
     return strlen(topic->name) == size && memcmp(topic->name, key, size) == 0;
 }
 
+/* After a change, under the lock. */
+static void count_topics(tri_layers *layers)
+{
+    // Relaxed: tri_events_leave looks for what its own actor has joined.
+    atomic_store_explicit(&layers->topic_count,
+                          (uint32_t)tri_map_count(&layers->topics),
+                          memory_order_relaxed);
+}
+
 static tri_topic *topic_get(tri_layers *layers, const char *name, bool make)
 {
     tri_topic *topic =
@@ -304,6 +313,7 @@ static tri_topic *topic_get(tri_layers *layers, const char *name, bool make)
     if (topic != NULL && (topic->name = strdup(name)) != NULL &&
         tri_map_put_bytes(&layers->topics, topic->name, strlen(name), topic) ==
             TR_OK) {
+        count_topics(layers);
         return topic;
     }
     if (topic != NULL) {
@@ -358,6 +368,7 @@ static void topic_remove(tri_layers *layers, tri_topic *topic, tr_ref ref)
     if (topic->members == NULL) {
         tri_map_remove_bytes(&layers->topics, topic->name,
                              strlen(topic->name));
+        count_topics(layers);
         free(topic->name);
         free(topic);
     }
@@ -415,13 +426,16 @@ void tri_events_leave(tri_worker *worker, tri_cell *cell)
     if (atomic_load_explicit(&sys->watch_events, memory_order_relaxed) != 0) {
         remove_if(sys, NULL, self);
     }
+    // Relaxed: as above, of those that joined a topic.
+    if (atomic_load_explicit(&layers->topic_count, memory_order_relaxed) ==
+        0) {
+        return;
+    }
     tri_lock_take(&layers->topics_lock);
-    if (tri_map_count(&layers->topics) > 0) {
-        tri_topic *topic;
-        for (tri_map_iter it = tri_map_iter_begin(&layers->topics);
-             (topic = tri_map_iter_next(&layers->topics, &it)) != NULL;) {
-            topic_remove(layers, topic, self);
-        }
+    tri_topic *topic;
+    for (tri_map_iter it = tri_map_iter_begin(&layers->topics);
+         (topic = tri_map_iter_next(&layers->topics, &it)) != NULL;) {
+        topic_remove(layers, topic, self);
     }
     tri_lock_drop(&layers->topics_lock);
 }

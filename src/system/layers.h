@@ -85,6 +85,7 @@ typedef struct tri_layers {
 
     tri_lock topics_lock;
     tri_map topics;
+    _Atomic(uint32_t) topic_count;   // of them, for a glance without the lock
 
     tri_lock top_lock;
     tri_map top_levels;
