@@ -389,6 +389,10 @@ static __attribute__((noinline)) bool handle_special(tr_ctx *ctx, tr_msg *msg)
     }
     // Relaxed: we own the cell.
     uint64_t id = atomic_load_explicit(&cell->id, memory_order_relaxed);
+    if (msg->to_id != id && msg->node.kind == TRI_NODE_POISON) {
+        tri_msg_free(&worker->cache, msg);  // no letter, as where it is sent
+        return true;
+    }
     if (msg->to_id != id) {
         tri_dead(worker, (tr_ref){tri_cell_ref(worker->sys, cell).cell,
                                   msg->to_id},
