@@ -32,7 +32,7 @@
 
 #define NAP_MIN     INT64_C(50000)
 #define NAP_SPREAD  UINT64_C(150000)
-#define CACHE_KIB   "16384"
+#define CACHE_KIB   "32768"  // a journal at twice its limit
 #define NUMBER_SIZE 24
 
 static const char schema[] =
