@@ -192,11 +192,23 @@ static void on_lost(tri_session *s, bool goodbye)
     peer->lost = true;
     if (goodbye) {  // before anybody asks where to go now
         peer->hello_life = 0;
+        bus->greet_owed &= ~(UINT64_C(1) << peer->node);
         forget_kinds(bus, peer->node);
         tri_directory_forget(&bus->cluster->directory, peer->node);
     }
     tri_call_lost(bus, peer->node);
     tri_route_lost(bus, peer->node);
+}
+
+/*
+ * It is there, and no stream of ours leads to it: the last one was given up,
+ * or was its earlier life's. It may not know what we host.
+ */
+static void greet_back(tri_bus *bus, tri_peer *peer)
+{
+    if (peer->session.next_number == 0) {
+        bus->greet_owed |= UINT64_C(1) << peer->node;
+    }
 }
 
 /*
@@ -209,6 +221,7 @@ static void on_heard(tri_session *s, uint64_t life)
     tri_peer *peer = peer_of(s);
     if (peer->lost && peer->hello_life == life) {
         peer->lost = false;
+        greet_back(peer->bus, peer);
         tri_logf(peer->bus->sys, TR_LOG_INFO, NULL, NULL,
                  "node %u is there again", peer->node);
     }
@@ -237,6 +250,7 @@ static bool on_hello(tri_bus *bus, tri_peer *peer, tri_reader *r)
                  peer->node, address, ns, bus->cluster->ns);
         return true;
     }
+    greet_back(bus, peer);
     for (; count > 0 && !r->failed && noted; count--) {
         tri_read_text(r, name, TRI_ID_MAX);
         bool stateless = tri_read_u8(r) != 0;
@@ -407,9 +421,21 @@ static bool announce(tri_bus *bus)
     return all;
 }
 
+/* False: not all that are owed it. */
+static bool greet_owed(tri_bus *bus)
+{
+    for (uint32_t i = 0; bus->greet_owed != 0 && i < bus->nodes; i++) {
+        if ((bus->greet_owed >> i & 1) && tri_bus_greet(bus, i)) {
+            bus->greet_owed &= ~(UINT64_C(1) << i);
+        }
+    }
+    return bus->greet_owed == 0;
+}
+
 /* What there was no memory for, once more. True: some is left. */
 static bool try_again(tri_bus *bus)
 {
+    bool greetings = !greet_owed(bus);
     // Acquire: pairs with tri_bus_host.
     if (atomic_load_explicit(&bus->announce, memory_order_acquire)) {
         // Relaxed: a kind that comes meanwhile sets it anew.
@@ -421,7 +447,7 @@ static bool try_again(tri_bus *bus)
     }
     bool answers = tri_call_owed(bus), watches = tri_watch_owed(bus);
     bool claims = tri_route_claims_owed(bus);
-    return answers || watches || claims ||
+    return greetings || answers || watches || claims ||
            atomic_load_explicit(&bus->announce, memory_order_relaxed);
 }
 
@@ -481,14 +507,14 @@ static tr_err bus_start(tr_ctx *ctx, Bus *self)
     for (; kind != NULL; kind = kind->next) {
         all = note_kind(bus, bus->here, kind->name, kind->workers > 0) && all;
     }
-    for (uint32_t i = 0; i < bus->nodes; i++) {
-        if (i != bus->here) {
-            all = tri_bus_greet(bus, i) && all;
-        }
-    }
     if (!all) {
         // Relaxed: our own turn.
         atomic_store_explicit(&bus->announce, true, memory_order_relaxed);
+    }
+    for (uint32_t i = 0; i < bus->nodes; i++) {
+        if (i != bus->here) {
+            bus->greet_owed |= UINT64_C(1) << i;
+        }
     }
     tri_bus_settle(bus);
     return TR_OK;

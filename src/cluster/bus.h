@@ -183,6 +183,7 @@ struct tri_bus {
     tri_heard *owed;          // answers there was no memory for
     bool watches_owed;        // some route has watches_owed
     _Atomic(bool) announce;   // not all have heard of all our kinds
+    uint64_t greet_owed;      // nodes that are to get a hello from us
     uint64_t next_number;     // correlations and tokens (VA13)
     struct {
         uint64_t missing;     // whose claims we wait for, as the owner: with
