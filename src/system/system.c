@@ -22,6 +22,7 @@ enum {
 };
 
 #define JOIN_AGAIN TR_MS(10)  // after one for which there was no memory
+#define SPAN_MAX   (TR_FOREVER / 4)  // of a close: its end is a time, too
 
 static const tr_actor_def guardian = {
     .size = sizeof(tr_actor_def), .name = "guardian", .state_size = 0};
@@ -475,6 +476,7 @@ tr_err tr_system_close_report(tr_system *sys, tr_nanos timeout,
                  "a probe is open: tr_probe_free comes first");
     }
     tr_nanos span = timeout > 0 ? timeout : sys->options.close_timeout;
+    span = TRI_MIN(span, SPAN_MAX);
     tr_nanos start = world->ops->mono(world);
     tr_ref user = guardian_ref(sys, sys->user);
     user.id = sys->user_id;

@@ -435,6 +435,53 @@ static void test_SH8_what_belongs_to_the_system_ends_after_it(void **state)
     assert_int_equal(first, second + 1);
 }
 
+/* ---- all the time there is ---- */
+
+TR_MESSAGE(Begin);
+
+static tr_err slept;
+
+static tr_err slow_begins(tr_ctx *ctx, void *self, const Begin *m)
+{
+    (void)ctx, (void)self, (void)m;
+    return TR_OK;
+}
+
+static tr_err slow_post_stop(tr_ctx *ctx, void *self, tr_reason reason)
+{
+    (void)self, (void)reason;
+    slept = tr_sleep(ctx, TR_SECONDS(1));
+    return TR_OK;
+}
+
+TR_ACTOR(slow, void, TR_ON(Begin, slow_begins),
+         TR_HOOK(post_stop, slow_post_stop));
+
+static void close_slow(tr_nanos timeout, tr_nanos by_default)
+{
+    tr_sim *sim;
+    tr_system *sys;
+
+    slept = TR_EUSER;
+    assert_int_equal(tr_sim_new(&sim, 1), TR_OK);
+    assert_int_equal(tr_system_open(&sys, .world = tr_sim_world(sim),
+                                    .close_timeout = by_default),
+                     TR_OK);
+    assert_int_equal(tr_host(sys, slow), TR_OK);
+    tr_tell_virtual(sys, "slow", "a", Begin);
+    tr_sim_advance(sim, TR_SECONDS(1));
+    assert_int_equal(tr_system_close(sys, timeout), TR_OK);
+    assert_int_equal(slept, TR_OK);
+    tr_sim_free(sim);
+}
+
+static void test_SH11_SH12_who_has_for_ever_is_not_forced(void **state)
+{
+    (void)state;
+    close_slow(TR_FOREVER, 0);
+    close_slow(0, TR_FOREVER);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -451,6 +498,7 @@ int main(void)
             test_SP23_rule_24_no_child_is_born_after_pre_stop),
         cmocka_unit_test(test_SH6_SH14_EV5_callbacks_hear_of_the_end),
         cmocka_unit_test(test_SH8_what_belongs_to_the_system_ends_after_it),
+        cmocka_unit_test(test_SH11_SH12_who_has_for_ever_is_not_forced),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
