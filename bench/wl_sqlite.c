@@ -75,7 +75,7 @@ static void raw_open(raw *r, const char *file, int64_t keys)
 {
     static const char setup[] =
         "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;"
-        "PRAGMA cache_size = -16384; PRAGMA wal_autocheckpoint = 4096;"
+        "PRAGMA cache_size = -32768; PRAGMA wal_autocheckpoint = 4096;"
         "CREATE TABLE journal (id INTEGER PRIMARY KEY, key TEXT NOT NULL,"
         " version INTEGER NOT NULL, bytes BLOB, sum INTEGER NOT NULL);"
         "CREATE TABLE state (key TEXT PRIMARY KEY, version INTEGER NOT NULL,"
