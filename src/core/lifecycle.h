@@ -78,10 +78,13 @@ static inline void tri_children_count(tri_ext *parent, int32_t change)
  */
 static inline bool tri_children_less(tri_ext *parent)
 {
+    // Relaxed: as above. Looked at before the count falls: a parent that waits
+    // for it takes no lock, and its extension may then be free memory.
+    bool last = parent->closed &&
+                atomic_load_explicit(&parent->live_children,
+                                     memory_order_relaxed) == 1;
     tri_children_count(parent, -1);
-    // Relaxed: as above.
-    return parent->closed && atomic_load_explicit(&parent->live_children,
-                                                  memory_order_relaxed) == 0;
+    return last;
 }
 /* Gives a child up, to the root. With the locks of the root and of from. */
 void tri_child_to_root(tr_system *sys, tri_ext *from, tri_cell *child);
