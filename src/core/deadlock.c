@@ -156,11 +156,34 @@ static inline uint32_t taken_as(tr_ref target, const tr_type *type)
     return slot != NULL ? slot->flags : 0;
 }
 
-static bool has_system_mail(tri_cell *cell)
+/* Is the answer that the turn waits for in its system mail already? */
+static bool has_come(tri_cell *cell, const tri_wait *wait)
 {
     // Seq_cst: an answer that is not here yet comes after our edge.
-    return (atomic_load_explicit(&cell->sys_mail, memory_order_seq_cst) &
-            ~TRI_SYS_BITS) != 0;
+    if (TRI_LIKELY((atomic_load_explicit(&cell->sys_mail,
+                                         memory_order_seq_cst) &
+                    ~TRI_SYS_BITS) == 0)) {
+        return false;
+    }
+    // Relaxed: we own the cell.
+    uint64_t id = atomic_load_explicit(&cell->id, memory_order_relaxed);
+    tri_ext *ext = tri_ext_of(cell);
+    tri_lock_take(&ext->lock);  // of a zombie others take the mail: force.c
+    bool found = tri_cell_is_zombie(cell);
+    // Seq_cst: as above; sees the nodes that tri_push_system published. They
+    // are only taken by us.
+    uintptr_t mail = found ? 0
+                           : atomic_load_explicit(&cell->sys_mail,
+                                                  memory_order_seq_cst);
+    for (tri_node *node = (tri_node *)(mail & ~TRI_SYS_BITS);
+         node != NULL && !found; node = node->next) {
+        found = node->kind == TRI_NODE_REPLY &&
+                tri_msg_from(node)->to_id == id &&
+                tri_msg_ask(tri_msg_from(node))->correlation ==
+                    wait->correlation;
+    }
+    tri_lock_drop(&ext->lock);
+    return found;
 }
 
 /*
@@ -180,7 +203,7 @@ static inline bool is_edge(tr_ctx *ctx, const tri_wait *wait, bool *reads)
         return false;
     }
     // The answer to an early request may be here already.
-    return wait->kind != TRI_WAIT_FUTURE || !has_system_mail(ctx->cell);
+    return wait->kind != TRI_WAIT_FUTURE || !has_come(ctx->cell, wait);
 }
 
 static inline bool is_writer(const tr_ctx *ctx)

@@ -348,6 +348,31 @@ static tr_err act_meet_other(tr_ctx *ctx, puppet *self, const Act *m,
     return TR_OK;
 }
 
+/* The notice of the watch is in its system mail when it begins to wait. */
+static tr_err act_future_with_mail(tr_ctx *ctx, puppet *self, const Act *m,
+                                   void *arg)
+{
+    tr_watch(ctx, self->other);
+    return act_future_chain(ctx, self, m, arg);
+}
+
+static void test_rule_19_other_system_mail_hides_no_cycle(void **state)
+{
+    stage it;
+    tr_ref refs[2];
+    (void)state;
+    stage_open(&it);
+    refs[0] = it.one;
+    refs[1] = it.two;
+    ring_of(&it, refs, 2);
+    expect_ok(stage_ask(&it, it.one, act_meet_other, &it.three));
+    tr_kill(it.sys, it.three);
+    tr_sim_advance(it.sim, TR_MS(1));
+    expect_err(stage_ask(&it, it.one, act_future_with_mail, NULL),
+               TOLD(TR_EDEADLOCK));
+    stage_close(&it);
+}
+
 /* Asks two, who waits for any of one and one: all lead back. */
 static tr_err act_ask_any(tr_ctx *ctx, puppet *self, const Act *m, void *arg)
 {
@@ -807,6 +832,7 @@ int main(void)
         cmocka_unit_test(test_rule_19_a_cycle_of_two_is_refused_at_once),
         cmocka_unit_test(test_rule_19_a_cycle_of_three_is_refused_at_once),
         cmocka_unit_test(test_rule_19_futures_are_edges_when_awaited),
+        cmocka_unit_test(test_rule_19_other_system_mail_hides_no_cycle),
         cmocka_unit_test(test_rule_19_any_of_several_needs_all_to_lead_back),
         cmocka_unit_test(test_rule_19_interleaving_requests_are_exempt),
         cmocka_unit_test(
