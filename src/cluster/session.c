@@ -47,6 +47,17 @@ static void send_packet(tri_session *s, tri_packet_kind kind,
     s->ops->send(s, &packet);
 }
 
+/* A list that the session has let go of. */
+static void give_back(tri_session *s, tri_out *out)
+{
+    while (out != NULL) {
+        tri_out *next = out->next;
+        s->ops->done(s, out->tag, false, out->sent);
+        free(out);
+        out = next;
+    }
+}
+
 /* Gives back all that is left; a new stream begins with the next item. */
 static void end_stream(tri_session *s, bool goodbye)
 {
@@ -57,12 +68,7 @@ static void end_stream(tri_session *s, bool goodbye)
     s->resend_at = s->waiting_since = TR_FOREVER;
     s->next_number = 0;
     s->ops->lost(s, goodbye);
-    while (out != NULL) {
-        tri_out *next = out->next;
-        s->ops->done(s, out->tag, false, out->sent);
-        free(out);
-        out = next;
-    }
+    give_back(s, out);
 }
 
 void tri_session_leave(tri_session *s)
@@ -72,14 +78,13 @@ void tri_session_leave(tri_session *s)
 
 void tri_session_fini(tri_session *s)
 {
+    // Who hears that an item is given back may put another: an answer.
     while (s->first != NULL) {
-        tri_out *next = s->first->next;
-        s->ops->done(s, s->first->tag, false, s->first->sent);
-        free(s->first);
-        s->first = next;
+        tri_out *out = s->first;
+        s->first = s->last = s->unsent = NULL;
+        s->count = 0;
+        give_back(s, out);
     }
-    s->last = s->unsent = NULL;
-    s->count = 0;
 }
 
 bool tri_session_is_full(const tri_session *s)

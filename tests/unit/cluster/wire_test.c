@@ -260,6 +260,17 @@ static void on_done(tri_session *s, void *tag, bool received, bool sent)
     e->never += !received && !sent;
 }
 
+/* As a request that is given back: its asker, on that node, is told. */
+static void answers(tri_session *s, void *tag, bool received, bool sent)
+{
+    uint32_t number = 2;
+    on_done(s, tag, received, sent);
+    if (tag != NULL) {
+        assert_int_equal(tri_session_put(s, &number, sizeof(number), NULL, 1),
+                         TR_OK);
+    }
+}
+
 static void on_lost(tri_session *s, bool goodbye)
 {
     end *e = (end *)(void *)s;
@@ -415,6 +426,26 @@ static void test_X34_X53_another_life_takes_nothing_twice(void **state)
     tear_down();
 }
 
+static void test_X53_an_answer_to_what_is_given_back_is_not_left(void **state)
+{
+    static const tri_session_ops ops = {.send = on_send, .take = on_take,
+                                        .done = answers, .lost = on_lost,
+                                        .begin = on_begin};
+    (void)state;
+    for (uint32_t items = 1; items <= 3; items++) {
+        set_up(1, 0);
+        tri_session *s = &world.ends[0].session;
+        s->ops = &ops;
+        for (uint32_t i = 1; i <= items; i++) {
+            assert_int_equal(tri_session_put(s, &i, sizeof(i), s, 1), TR_OK);
+        }
+        tri_session_fini(s);
+        assert_null(s->first);
+        assert_int_equal(world.ends[0].never, 2 * items);
+        tear_down();
+    }
+}
+
 static void test_X53_queues_are_limited_and_memory_may_end(void **state)
 {
     (void)state;
@@ -447,6 +478,7 @@ int main(void)
         cmocka_unit_test(test_X53_each_item_once_and_in_order),
         cmocka_unit_test(test_X53_the_end_tells_maybe_from_never),
         cmocka_unit_test(test_X34_X53_another_life_takes_nothing_twice),
+        cmocka_unit_test(test_X53_an_answer_to_what_is_given_back_is_not_left),
         cmocka_unit_test(test_X53_queues_are_limited_and_memory_may_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
