@@ -90,9 +90,10 @@ tell_quick(tr_ctx *ctx, uint64_t to_cell, uint64_t to_id, const tr_type *type,
     tri_msg_init_quick(msg, type, klass, payload, size);
     msg->to_id = to_id;
     msg->sender = ctx->self;
-    uintptr_t seen;
-    uint32_t depth;
-    if (TRI_UNLIKELY(!tri_mail_push(cell, msg, &seen, &depth))) {
+    uintptr_t seen = TRI_MAIL_IDLE;
+    uint32_t depth = 1;
+    if (!tri_mail_claim(cell, msg) &&
+        TRI_UNLIKELY(!tri_mail_push(cell, msg, &seen, &depth))) {
         tell_refused((tr_from){.ctx = ctx}, to_cell, to_id, msg, payload);
         return;
     }
@@ -176,6 +177,12 @@ void (tr_tell_urgent)(tr_from from, tr_ref to, uint8_t priority,
                                      memory_order_relaxed);
         }
         tri_send(&who, to, msg);
+        if (here) {
+            // Release: after the message; pairs with rush. One that meets
+            // another actor by now makes it look in vain.
+            atomic_fetch_or_explicit(&cell->flags, TRI_CELL_RUSH,
+                                     memory_order_release);
+        }
     }
     tri_leave(&who);
 }

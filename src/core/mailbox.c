@@ -106,29 +106,12 @@ bool tri_push_reply(tri_worker *worker, tri_cell *cell, tr_msg *reply)
 bool tri_hand_over(tri_worker *worker, tri_cell *cell, uint64_t id,
                    tr_msg *msg)
 {
-    uintptr_t idle = TRI_MAIL_IDLE;
-    // Relaxed, both: glances; the message carries the id.
-    if (atomic_load_explicit(&cell->mail, memory_order_relaxed) != idle ||
-        atomic_load_explicit(&cell->id, memory_order_relaxed) != id ||
-        !tri_runs_here(worker, cell) ||
-        // Acquire: the cell is ours; pairs with the step in tri_sleep.
-        !atomic_compare_exchange_strong_explicit(&cell->mail, &idle, 0,
-                                                 memory_order_acquire,
-                                                 memory_order_relaxed)) {
+    msg->to_id = id;
+    // Relaxed: a glance; the message carries the id.
+    if (atomic_load_explicit(&cell->id, memory_order_relaxed) != id ||
+        !tri_runs_here(worker, cell) || !tri_mail_claim(cell, msg)) {
         return false;
     }
-    msg->to_id = id;
-    msg->node.next = NULL;
-    tri_node **end = &cell->queue;
-    while (*end != NULL) {  // mail that may not run beside a parked turn
-        end = &(*end)->next;
-    }
-    *end = &msg->node;
-    // Relaxed: for observers.
-    atomic_store_explicit(
-        &cell->queued,
-        atomic_load_explicit(&cell->queued, memory_order_relaxed) + 1,
-        memory_order_relaxed);
     if (cell->home == TRI_HOME_NONE || cell->home == worker->index) {
         tri_hand_to(worker, cell);
     } else {

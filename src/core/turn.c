@@ -689,6 +689,15 @@ static void urgent_first(tri_cell *cell)
     cell->slow &= (uint8_t)~TRI_SLOW_URGENT;
 }
 
+/* Urgent mail does not wait for the queue. True: there is some. */
+static __attribute__((noinline)) bool rush(tri_cell *cell)
+{
+    // Acquire: pairs with tr_tell_urgent; the message is in the mail.
+    atomic_fetch_and_explicit(&cell->flags, ~(uint32_t)TRI_CELL_RUSH,
+                              memory_order_acquire);
+    return tri_detach(cell) && (cell->slow & TRI_SLOW_URGENT) != 0;
+}
+
 /* A message has left the queue. */
 static inline void taken(tri_cell *cell, const tri_node *node)
 {
@@ -885,6 +894,13 @@ static inline __attribute__((always_inline)) bool messages(tr_ctx *ctx,
                 continue;
             }
         } else {
+            // Relaxed: a glance; rush acquires.
+            if (TRI_UNLIKELY((atomic_load_explicit(&cell->flags,
+                                                   memory_order_relaxed) &
+                              TRI_CELL_RUSH) != 0) &&
+                rush(cell)) {
+                continue;
+            }
             cell->queue = node->next;
             taken(cell, node);
         }

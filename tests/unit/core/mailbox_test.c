@@ -530,6 +530,49 @@ static void test_mb16_urgent_mail_overtakes(void **state)
     stage_close(&it);
 }
 
+/* In the middle of many that have been taken over from the lane. */
+static tr_err act_rush(tr_ctx *ctx, puppet *self, const Act *m, void *arg)
+{
+    (void)self;
+    (void)m;
+    (void)arg;
+    tr_tell_urgent(ctx, tr_self(ctx), 2, Note, .value = 2);
+    return TR_OK;
+}
+
+static tr_err act_plain_then_urgent(tr_ctx *ctx, puppet *self, const Act *m,
+                                    void *arg)
+{
+    tr_ref to = *(tr_ref *)arg;
+    (void)self;
+    (void)m;
+    tr_tell(ctx, to, Note, .value = 1);  // to a sleeper
+    tr_tell_urgent(ctx, to, 2, Note, .value = 2);
+    return TR_OK;
+}
+
+static void test_mb16_urgent_mail_does_not_wait_for_the_queue(void **state)
+{
+    stage it;
+    (void)state;
+    stage_open(&it);
+    stage_tell(&it, it.one, act_sleep, (void *)TR_MS(1));
+    tr_tell(it.sys, it.one, Note, .value = 1);
+    stage_tell(&it, it.one, act_rush, NULL);
+    for (int i = 3; i <= 5; i++) {
+        tr_tell(it.sys, it.one, Note, .value = i);
+    }
+    stage_pass(&it, TR_MS(10));
+    expect_notes(&it, 1, 2, 3, 4, 5);
+    stage_close(&it);
+
+    stage_open(&it);
+    expect_ok(stage_ask(&it, it.one, act_plain_then_urgent, &it.two));
+    stage_settle(&it);
+    expect_notes(&it, 2, 1);
+    stage_close(&it);
+}
+
 static void test_mb16_urgent_mail_is_drained_and_limited(void **state)
 {
     stage it;
@@ -589,6 +632,7 @@ int main(void)
         cmocka_unit_test(test_x27_an_alarm_is_published),
         cmocka_unit_test(test_x27_a_memory_budget_ends_in_no_memory),
         cmocka_unit_test(test_mb16_urgent_mail_overtakes),
+        cmocka_unit_test(test_mb16_urgent_mail_does_not_wait_for_the_queue),
         cmocka_unit_test(test_mb16_urgent_mail_is_drained_and_limited),
         cmocka_unit_test(test_x52_try_tell_says_what_happened),
     };
