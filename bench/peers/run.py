@@ -323,6 +323,7 @@ def main():
     broken = [row for row in rows if row.median("troupe") is None]
     everything, counted = summary(rows, peers), summary(core, peers)
     if counted is None:
+        sys.stdout.flush()  # the table first, wherever both go
         print("no ratio: nothing to compare", file=sys.stderr)
         return 1
     print("all workloads: " + everything)
