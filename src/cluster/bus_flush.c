@@ -52,14 +52,20 @@ static bool is_sink(tri_bus *bus, const tri_route *r)
  * other's marker: one must give way. It is the one that has heard of the
  * older place; of two that have heard of the same, the one where the actor
  * will not be; else the one with the larger number. So in no circle of such
- * waits do all of them wait.
+ * waits do all of them wait. And both judge alike, so that never both give
+ * way: each would send on, past the other's, what has come to it.
  */
-static bool goes_first(tri_bus *bus, const tri_route *r, const tri_parcel *p)
+static bool goes_first(tri_bus *bus, const tri_route *r, uint32_t node,
+                       uint64_t number)
 {
-    if (r->next_number != p->number) {
-        return r->next_number > p->number;
+    if (r->next_number != number) {
+        return r->next_number > number;
     }
-    return is_sink(bus, r) || bus->here < p->origin;
+    if (number != TRI_NUMBER_NONE &&
+        (r->next_node == bus->here || r->next_node == node)) {
+        return r->next_node == bus->here;
+    }
+    return bus->here < node;
 }
 
 /* What its origin sends here from now on waits behind the rest. Takes p. */
@@ -75,7 +81,8 @@ static void review_markers(tri_bus *bus, tri_route *r)
     tri_parcel **link = &r->first, *last = NULL;
     while (*link != NULL) {
         tri_parcel *p = *link;
-        if (p->kind == TRI_PARCEL_FLUSH && goes_first(bus, r, p)) {
+        if (p->kind == TRI_PARCEL_FLUSH &&
+            goes_first(bus, r, p->origin, p->number)) {
             *link = p->next;
             r->count--;
             give_way(bus, r, p);
@@ -187,7 +194,7 @@ bool tri_route_flush(tri_bus *bus, tri_peer *peer, tri_reader *reader)
         }
         return true;
     }
-    if (r->state == TRI_ROUTE_FLUSHING && goes_first(bus, r, p)) {
+    if (r->state == TRI_ROUTE_FLUSHING && goes_first(bus, r, origin, number)) {
         give_way(bus, r, p);
         return true;
     }
@@ -207,7 +214,7 @@ void tri_route_flushed(tri_bus *bus, tri_peer *peer, tri_reader *reader)
     if (r == NULL || r->state != TRI_ROUTE_FLUSHING) {
         return;
     }
-    if (how != FLUSHED_ALL && r->next_number > number) {
+    if (how != FLUSHED_ALL && goes_first(bus, r, peer->node, number)) {
         // We know more since the marker left: another, that says so.
         tri_route_forget(bus, r);
         r->state = TRI_ROUTE_REMOTE;
