@@ -129,7 +129,7 @@ SIM_BASE = $(shell printf '%d' 0x$$(git rev-parse --short=8 HEAD \
 		2>/dev/null || date +%s))
 SIM_SECONDS ?= 30
 # Scenarios with a failure that is known and open: docs/design/0005.
-SIM_OPEN := virtual_bus
+SIM_OPEN :=
 sim-fresh: deps-test build/release/build.ninja
 	$(call BUILD,release)
 	$(Q)echo 'sim-fresh: seeds from $(SIM_BASE) for $(SIM_SECONDS) s'
