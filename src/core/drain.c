@@ -11,15 +11,6 @@
 
 #include "core/mailbox.h"
 
-void tri_queue_append(tri_cell *cell, tri_node *list)
-{
-    tri_node **end = &cell->queue;
-    while (*end != NULL) {
-        end = &(*end)->next;
-    }
-    *end = list;
-}
-
 /* Stashed mail goes back in front, oldest first. */
 void tri_unstash(tri_cell *cell)
 {

@@ -264,8 +264,6 @@ void tri_force_done(tr_system *sys, tri_cell *cell);
 
 /* ---- drain.c ---- */
 
-/* Takes the list. */
-void tri_queue_append(tri_cell *cell, tri_node *list);
 /* Stashed and urgent mail into the queue. */
 void tri_queue_gather(tri_cell *cell);
 void tri_queue_dead(tri_worker *worker, tri_cell *cell, uint32_t reason);

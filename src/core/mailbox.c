@@ -222,11 +222,7 @@ static void append(tri_cell *cell, tri_node *newest)
                      TRI_CELL_URGENT)) {
         list = sort_urgent(cell, list, &count);
     }
-    tri_node **end = &cell->queue;
-    while (*end != NULL) {
-        end = &(*end)->next;
-    }
-    *end = list;
+    tri_queue_append(cell, list);
     // Relaxed: for observers.
     atomic_store_explicit(
         &cell->queued,

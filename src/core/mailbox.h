@@ -81,6 +81,16 @@ static inline tr_err tri_push_user(tri_worker *worker, tri_cell *cell,
     return TR_OK;
 }
 
+/* To the end of what the owner has detached. Takes the list. */
+static inline void tri_queue_append(tri_cell *cell, tri_node *list)
+{
+    tri_node **end = &cell->queue;
+    while (TRI_UNLIKELY(*end != NULL)) {
+        end = &(*end)->next;
+    }
+    *end = list;
+}
+
 /*
  * Puts a message into the queue of an actor that sleeps. True: the cell is
  * the caller's, who schedules it. One exchange less than a push, which the
@@ -98,11 +108,8 @@ static inline bool tri_mail_claim(tri_cell *cell, tr_msg *msg)
         return false;
     }
     msg->node.next = NULL;
-    tri_node **end = &cell->queue;
-    while (TRI_UNLIKELY(*end != NULL)) {  // may not run beside a parked turn
-        end = &(*end)->next;
-    }
-    *end = &msg->node;
+    // Behind mail that may not run beside a parked turn, if there is any.
+    tri_queue_append(cell, &msg->node);
     // Relaxed: for observers.
     atomic_store_explicit(
         &cell->queued,

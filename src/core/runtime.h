@@ -535,7 +535,7 @@ void tri_schedule(tri_worker *worker, tri_cell *cell);
 /* The newest first, where nothing else decides: bound, or stepped. */
 void tri_schedule_fresh(tri_worker *worker, tri_cell *cell);
 /* Whether nothing binds it elsewhere: it may go among this worker's own. */
-bool tri_schedules_here(tri_worker *worker, const tri_cell *cell);
+bool tri_schedules_here(tri_worker *worker, tri_cell *cell);
 /* The next cell to run, or NULL when the loop must leave. May sleep. */
 tri_cell *tri_worker_next(tri_worker *worker);
 uint32_t tri_worker_runnable(tri_worker *worker);

@@ -236,10 +236,10 @@ void tri_schedule(tri_worker *worker, tri_cell *cell)
     }
 }
 
-bool tri_schedules_here(tri_worker *worker, const tri_cell *cell)
+bool tri_schedules_here(tri_worker *worker, tri_cell *cell)
 {
     return cell->home == TRI_HOME_NONE && !worker->stepping &&
-           tri_runs_here(worker, (tri_cell *)(uintptr_t)cell);
+           tri_runs_here(worker, cell);
 }
 
 void tri_schedule_fresh(tri_worker *worker, tri_cell *cell)

@@ -228,19 +228,11 @@ static tr_err leaving(tr_sim *sim, void *user)
         uint32_t key = (uint32_t)tr_sim_random(sim, KEYS);
         uint32_t n = (uint32_t)tr_sim_random(sim, NODES);
         uint64_t what = tr_sim_random(sim, 20);
-        if (what < 4) {
-            tr_tell(b->mesh.systems[HOME], b->guard, Guard, .key = key);
-        } else if (what < 10) {
-            call_all(sim, b, key);
-        } else if (what < 12) {
-            if (tr_sim_node(sim, n) != NULL) {
-                give_away(sim, b, key, n);
-            }
-        } else if (what < 15) {
-            tri_sim_net_trouble(b->mesh.net);
-        } else if (what < 19) {
+        usual(sim, b, what, 2, key, n);
+        if (what >= USUAL && what < 19) {
             TR_TRY(leave(sim, b, deadly));
-        } else if (deadly && n != HOME && tr_sim_node(sim, n) != NULL) {
+        } else if (what == 19 && deadly && n != HOME &&
+                   tr_sim_node(sim, n) != NULL) {
             kill_one(sim, b, n);
         }
         load(sim, b);

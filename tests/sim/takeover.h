@@ -399,6 +399,28 @@ static void call_all(tr_sim *sim, board *b, uint32_t key)
     }
 }
 
+enum { USUAL = 15 };  // kinds of rounds, of 20: see usual
+
+/*
+ * A round where nodes also leave or lose their store. `away` of its kinds give
+ * an actor to node n; from USUAL on it is none of these.
+ */
+static inline void usual(tr_sim *sim, board *b, uint64_t what, uint64_t away,
+                         uint32_t key, uint32_t n)
+{
+    if (what < 4) {
+        tr_tell(b->mesh.systems[HOME], b->guard, Guard, .key = key);
+    } else if (what < 10) {
+        call_all(sim, b, key);
+    } else if (what < 10 + away) {
+        if (tr_sim_node(sim, n) != NULL) {
+            give_away(sim, b, key, n);
+        }
+    } else if (what < USUAL) {
+        tri_sim_net_trouble(b->mesh.net);
+    }
+}
+
 static inline tr_err workload(tr_sim *sim, void *user)
 {
     board *b = user;

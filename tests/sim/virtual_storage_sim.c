@@ -54,21 +54,13 @@ static tr_err failing(tr_sim *sim, void *user)
         uint32_t key = (uint32_t)tr_sim_random(sim, KEYS);
         uint32_t n = (uint32_t)tr_sim_random(sim, NODES);
         uint64_t what = tr_sim_random(sim, 20);
-        if (what < 4) {
-            tr_tell(b->mesh.systems[HOME], b->guard, Guard, .key = key);
-        } else if (what < 10) {
-            call_all(sim, b, key);
-        } else if (what < 13) {
-            if (tr_sim_node(sim, n) != NULL) {
-                give_away(sim, b, key, n);
-            }
-        } else if (what < 15) {
-            tri_sim_net_trouble(b->mesh.net);
-        } else if (what < 16) {
+        usual(sim, b, what, 3, key, n);
+        if (what == USUAL) {
             load(sim, b);
             pass(sim, TR_MS(5));
             kill_store(sim, b);
-        } else if (what < 18 && n != HOME && tr_sim_node(sim, n) != NULL) {
+        } else if (what > USUAL && what < 18 && n != HOME &&
+                   tr_sim_node(sim, n) != NULL) {
             load(sim, b);
             pass(sim, TR_MS(5));
             kill_one(sim, b, n);
