@@ -95,6 +95,9 @@ static inline tri_cell *tri_own_take(tri_worker *worker)
     tri_cell *cell = worker->own;
     if (TRI_LIKELY(cell != NULL)) {
         worker->own = cell->run_next;
+        if (worker->own != NULL) {
+            __builtin_prefetch(worker->own->state, 1);
+        }
         // Relaxed: for others it is a hint.
         atomic_store_explicit(
             &worker->own_count,
