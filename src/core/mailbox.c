@@ -396,18 +396,22 @@ static uint32_t soft_limit_of(tr_system *sys, tri_cell *cell)
     return limit != 0 ? limit : sys->options.soft_limit;
 }
 
-void tri_tighten(tri_worker *worker, tri_cell *cell)
+void tri_tighten(tri_cell *cell)
 {
     // Relaxed, all: the owner's own number; senders may learn of it late.
-    bool deep = atomic_load_explicit(&cell->queued, memory_order_relaxed) >=
-                TRI_SOFT_GLANCE;
-    bool tight = atomic_load_explicit(&cell->flags, memory_order_relaxed) &
-                 TRI_CELL_TIGHT;
-    if (deep && !tight) {
+    if (atomic_load_explicit(&cell->queued, memory_order_relaxed) >=
+            TRI_SOFT_GLANCE &&
+        (atomic_load_explicit(&cell->flags, memory_order_relaxed) &
+         TRI_CELL_TIGHT) == 0) {
         atomic_fetch_or_explicit(&cell->flags, TRI_CELL_TIGHT,
                                  memory_order_relaxed);
-    } else if (!deep && tight &&
-               soft_limit_of(worker->sys, cell) >= TRI_SOFT_GLANCE) {
+    }
+}
+
+void tri_loosen(tri_worker *worker, tri_cell *cell)
+{
+    if (soft_limit_of(worker->sys, cell) >= TRI_SOFT_GLANCE) {
+        // Relaxed: as above.
         atomic_fetch_and_explicit(&cell->flags, ~(uint32_t)TRI_CELL_TIGHT,
                                   memory_order_relaxed);
     }
@@ -625,7 +629,6 @@ static uint32_t room_in(tri_ext *ext, uint32_t limit)
 
 void tri_room_if_low(tri_worker *worker, tri_cell *cell)
 {
-    tri_tighten(worker, cell);
     const tri_props *props = cell->props;
     uint32_t limit = props != NULL && props->mailbox_limit != 0
                          ? props->mailbox_limit

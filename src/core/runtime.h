@@ -620,9 +620,11 @@ void tri_room(tri_worker *worker, tri_cell *cell);
 void tri_room_if_low(tri_worker *worker, tri_cell *cell);
 /*
  * Mail beside a parked turn is moved to the queue as it comes, so pushes do
- * not see how much waits: with a deep queue each of them is to look.
+ * not see how much waits: with a deep queue each of them is to look, until no
+ * turn is parked any more.
  */
-void tri_tighten(tri_worker *worker, tri_cell *cell);
+void tri_tighten(tri_cell *cell);
+void tri_loosen(tri_worker *worker, tri_cell *cell);
 /* Before each message of a bounded mailbox: drops what is too much. */
 void tri_bounded_trim(tri_worker *worker, tri_cell *cell);
 

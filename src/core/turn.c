@@ -117,10 +117,14 @@ static void parked_remove(tr_ctx *ctx)
     ctx->parked = false;
     if (ext->parked == NULL) {
         cell->slow &= (uint8_t)~TRI_SLOW_PARKED;
-        // Relaxed: fixed at spawn.
-        if ((atomic_load_explicit(&cell->flags, memory_order_relaxed) &
-             TRI_CELL_PINNED) == 0) {
+        // Relaxed: fixed at spawn, or set by us.
+        uint32_t flags =
+            atomic_load_explicit(&cell->flags, memory_order_relaxed);
+        if ((flags & TRI_CELL_PINNED) == 0) {
             cell->home = TRI_HOME_NONE;
+        }
+        if (TRI_UNLIKELY(flags & TRI_CELL_TIGHT)) {
+            tri_loosen(ctx->worker, cell);
         }
     }
 }
@@ -765,7 +769,7 @@ static verdict beside_parked(tr_ctx *ctx)
             }
             return AGAIN;
         }
-        tri_tighten(ctx->worker, cell);
+        tri_tighten(cell);
         return tri_sleep(ctx->worker, cell, true) ? GONE : AGAIN;
     }
     return tri_sleep(ctx->worker, cell, false) ? GONE : AGAIN;

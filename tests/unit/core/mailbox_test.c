@@ -431,6 +431,12 @@ static tr_err act_trickle(tr_ctx *ctx, puppet *self, const Act *m, void *arg)
     return TR_OK;
 }
 
+/* Does each send look at the soft limit? */
+static bool is_tight(tr_ref ref)
+{
+    return (atomic_load(&tri_ref_cell(ref)->flags) & TRI_CELL_TIGHT) != 0;
+}
+
 static void test_x27_mb12_mail_beside_a_parked_turn_is_bounded(void **state)
 {
     stage it;
@@ -441,7 +447,9 @@ static void test_x27_mb12_mail_beside_a_parked_turn_is_bounded(void **state)
     stage_tell(&it, it.one, act_trickle, &ref);
     stage_pass(&it, TR_SECONDS(30));
     assert_in_range(stage_depth(&it, ref), 100, 200);
+    assert_true(is_tight(ref));
     stage_pass(&it, TR_SECONDS(40));
+    assert_false(is_tight(ref));  // a look takes a line from the owner
     assert_int_equal(stage_depth(&it, ref), 0);
     assert_int_equal(atomic_load(&it.note_count), 1000);
     stage_close(&it);
