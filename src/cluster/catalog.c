@@ -70,8 +70,20 @@ tri_kind *tri_kind_of(tri_cluster *cluster, tri_virtual *v)
 
 /* ---- into an activation ---- */
 
+/* With the shard's lock. */
+static void count_in_list(tri_shard *shard, int32_t more)
+{
+    // Relaxed, both: the lock orders writers; the sweeper glances.
+    atomic_store_explicit(
+        &shard->active,
+        atomic_load_explicit(&shard->active, memory_order_relaxed) +
+            (uint32_t)more,
+        memory_order_relaxed);
+}
+
 static void list_append(tri_shard *shard, tri_active *a)
 {
+    count_in_list(shard, 1);
     a->next = NULL;
     a->prev = shard->last;
     if (shard->last != NULL) {
@@ -84,6 +96,7 @@ static void list_append(tri_shard *shard, tri_active *a)
 
 static void list_remove(tri_shard *shard, tri_active *a)
 {
+    count_in_list(shard, -1);
     if (a->prev != NULL) {
         a->prev->next = a->next;
     } else {

@@ -128,6 +128,7 @@ typedef struct tri_shard {
     tri_map names;
     tri_virtual *spare;         // records without a name
     tri_active *first, *last;   // in order of activation
+    _Atomic(uint32_t) active;   // length of that list; read without the lock
 } tri_shard;
 
 typedef struct tri_arena {

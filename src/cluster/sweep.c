@@ -52,10 +52,20 @@ static void look(tri_active *a, tr_nanos now)
     }
 }
 
+/* Nobody is active there; whoever is so meanwhile is not idle. */
+static bool is_empty(tri_shard *shard)
+{
+    // Relaxed: a glance, which spares most of the locks.
+    return atomic_load_explicit(&shard->active, memory_order_relaxed) == 0;
+}
+
 static void sweep(tri_worker *worker, tri_cluster *cluster, tr_nanos now)
 {
     for (uint32_t i = 0; i < TRI_SHARDS; i++) {
         tri_shard *shard = &cluster->shards[i];
+        if (is_empty(shard)) {
+            continue;
+        }
         tri_lock_take(&shard->lock);
         for (tri_active *a = shard->first; a != NULL; a = a->next) {
             look(a, now);
@@ -91,6 +101,9 @@ static uint32_t collect(tri_cluster *cluster, const tri_kind *kind,
     uint32_t count = 0;
     for (uint32_t i = 0; i < TRI_SHARDS; i++) {
         tri_shard *shard = &cluster->shards[i];
+        if (is_empty(shard)) {
+            continue;
+        }
         tri_lock_take(&shard->lock);
         for (tri_active *a = shard->first; a != NULL && count < max;
              a = a->next) {
