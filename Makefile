@@ -29,7 +29,8 @@ TR_TEST_SCALE ?= 0.1
 export TR_TEST_SCALE
 
 BUILD = $(Q)cmake --build build/$(1) -j $(JOBS) $(2) -- $(NINJA_FLAGS)
-TEST = $(Q)ctest --test-dir build/$(1) -j 2 --output-on-failure \
+# One more than two cores: some tests wait for a server or a clock.
+TEST = $(Q)ctest --test-dir build/$(1) -j 3 --output-on-failure \
 	--no-tests=ignore $(2)
 
 .PHONY: all help deps-% run demo run-many test check style bench bench-peers sim sim-fresh \
