@@ -560,6 +560,26 @@ void tri_poll_ready(tr_system *sys);
 void tri_loop(void *worker);  // entry of every pool fiber
 /* Looks after what a turn has left; not after its message. */
 void tri_turn_end(tr_ctx *ctx);
+/* Runs the handler for msg, which it takes; the same without memory. */
+void tri_handle(tr_ctx *ctx, tr_msg *msg);
+enum { TRI_STACK_PAYLOAD = 64 };
+void tri_handle_on_stack(tr_ctx *ctx, const tr_type *type,
+                         const void *payload, size_t size);
+/* Gives up the cell whose turn waits for what has run in vain. */
+void tri_settle_now(tri_worker *worker);
+static inline void tri_settle(tri_worker *worker)
+{
+    if (worker->unsettled != NULL) {
+        tri_settle_now(worker);
+    }
+}
+
+/* ---- attention.c ---- */
+
+void tri_system_node(tr_ctx *ctx, tri_node *node);
+
+/* ---- park.c ---- */
+
 /* True where the turn may be parked. */
 static inline bool tri_can_park(const tr_ctx *ctx)
 {
@@ -571,27 +591,11 @@ void tri_yield(tr_ctx *ctx);
 /* Makes the turn parked on wait ready. Owner of the cell only. */
 void tri_wait_done(tri_worker *worker, tri_cell *cell, tri_wait *wait,
                    tr_err err);
-/* Runs the handler for msg, which it takes; the same without memory. */
-void tri_handle(tr_ctx *ctx, tr_msg *msg);
-enum { TRI_STACK_PAYLOAD = 64 };
-void tri_handle_on_stack(tr_ctx *ctx, const tr_type *type,
-                         const void *payload, size_t size);
-/* A TRI_NODE_WAKE has come. */
-void tri_wait_woken(tr_ctx *ctx, tri_wait *wait);
-void tri_system_node(tr_ctx *ctx, tri_node *node);
 /* Cuts all parked turns for which `which` is set short. */
 enum { TRI_CUT_MESSAGES = 1, TRI_CUT_RUN = 2, TRI_CUT_HOOKS = 4 };
 void tri_cut_waits(tri_worker *worker, tri_cell *cell, uint32_t which,
                    tr_err err);
 uint32_t tri_parked_count(tri_cell *cell, uint32_t which);
-/* Gives up the cell whose turn waits for what has run in vain. */
-void tri_settle_now(tri_worker *worker);
-static inline void tri_settle(tri_worker *worker)
-{
-    if (worker->unsettled != NULL) {
-        tri_settle_now(worker);
-    }
-}
 
 /* ---- mailbox.c ---- */
 
@@ -630,6 +634,8 @@ void tri_bounded_trim(tri_worker *worker, tri_cell *cell);
 
 /* ---- ask.c ---- */
 
+/* A TRI_NODE_WAKE has come. */
+void tri_wait_woken(tr_ctx *ctx, tri_wait *wait);
 void tri_answer_error(tri_worker *worker, tr_msg *msg, tr_err err,
                       const char *text);
 /* Answers with a value, outside of a turn; takes msg, which is freed. */

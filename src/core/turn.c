@@ -1,15 +1,12 @@
 /*
- * turn.c - running a cell: what is next, user code, parking and going on.
+ * turn.c - running a cell: one message, an activation, the loop.
  *
- * A worker's loop runs on a fiber. A turn that must wait parks that fiber as
- * it stands, loop and all, and the worker goes on with a spare one; the first
- * thing the spare one does is to look after the cell whose turn has parked
- * (tri_after), because that may only be given up when its stack has been left.
- * When the wait is over, the fiber that finds out gives itself up and switches
- * back. Stacks are suspended and resumed in balance, never abandoned.
- *
- * While turns are parked the cell stays with its worker (`home`): compilers
- * keep the addresses of thread-locals across a wait.
+ * A worker's loop runs on a fiber, and takes one cell after the other that is
+ * to run. What is special about a cell is looked after before each message
+ * (attention.c). A turn that must wait parks the fiber with the loop on it
+ * (park.c), and a spare one goes on with the loop. When the wait is over, the
+ * fiber that finds out gives itself up and switches back. Stacks are suspended
+ * and resumed in balance, never abandoned.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -17,252 +14,7 @@
 #include "core/lifecycle.h"
 #include "core/mailbox.h"
 #include "core/private.h"
-
-/* ---- which turn may run beside which parked ones (api rules 1, 2, 10) ---- */
-
-typedef struct parked_kinds {
-    bool writer, reader, run, hook;
-} parked_kinds;
-
-static parked_kinds kinds_parked(tri_cell *cell)
-{
-    parked_kinds kinds = {0};
-    tri_ext *ext = tri_ext_of(cell);
-    for (tr_ctx *c = ext != NULL ? ext->parked : NULL; c != NULL; c = c->next) {
-        kinds.writer |= c->kind == TRI_TURN_WRITE;
-        kinds.reader |= c->kind == TRI_TURN_READ ||
-                        c->kind == TRI_TURN_INTERLEAVE;
-        kinds.run |= c->kind == TRI_TURN_RUN;
-        kinds.hook |= c->kind == TRI_TURN_HOOK;
-    }
-    return kinds;
-}
-
-static bool may_run(parked_kinds parked, uint32_t handler_flags)
-{
-    if (parked.hook) {
-        return false;
-    }
-    if (parked.writer) {
-        return handler_flags & TR_ALWAYS_INTERLEAVE;
-    }
-    return !parked.reader ||
-           (handler_flags & (TR_READ_ONLY | TR_ALWAYS_INTERLEAVE));
-}
-
-static bool may_resume(tri_cell *cell, const tr_ctx *ctx)
-{
-    if (!ctx->ready) {
-        return false;
-    }
-    if (ctx->cancel != TR_OK) {
-        return true;  // it only unwinds
-    }
-    if (tri_cell_life(cell) == TR_STATE_FAILED) {
-        return false;  // rule 9
-    }
-    if (ctx->kind == TRI_TURN_RUN) {
-        parked_kinds parked = kinds_parked(cell);
-        return !parked.writer && !parked.reader && !parked.hook;
-    }
-    return true;
-}
-
-uint32_t tri_parked_count(tri_cell *cell, uint32_t which)
-{
-    tri_ext *ext = tri_ext_of(cell);
-    uint32_t count = 0;
-    for (tr_ctx *c = ext != NULL ? ext->parked : NULL; c != NULL; c = c->next) {
-        uint32_t bit = c->kind == TRI_TURN_RUN    ? TRI_CUT_RUN
-                       : c->kind == TRI_TURN_HOOK ? TRI_CUT_HOOKS
-                                                  : TRI_CUT_MESSAGES;
-        count += (which & bit) != 0;
-    }
-    return count;
-}
-
-/* ---- parking ---- */
-
-/* Gives back the fiber that has just switched to this one. */
-static void after_resume(tri_worker *worker)
-{
-    TRI_CHECK(worker->after == TRI_AFTER_GIVE);
-    worker->after = TRI_AFTER_NONE;
-    tri_fiber_give(&worker->fibers, worker->after_fiber);
-}
-
-static void parked_append(tr_ctx *ctx)
-{
-    tri_cell *cell = ctx->cell;
-    tr_ctx **end = &tri_ext_of(cell)->parked;
-    while (*end != NULL) {
-        end = &(*end)->next;
-    }
-    ctx->next = NULL;
-    *end = ctx;
-    ctx->parked = true;
-    cell->slow |= TRI_SLOW_PARKED;
-    cell->home = (uint16_t)ctx->worker->index;
-}
-
-static void parked_remove(tr_ctx *ctx)
-{
-    tri_cell *cell = ctx->cell;
-    tri_ext *ext = tri_ext_of(cell);
-    tr_ctx **link = &ext->parked;
-    while (*link != ctx) {
-        link = &(*link)->next;
-    }
-    *link = ctx->next;
-    ctx->parked = false;
-    if (ext->parked == NULL) {
-        cell->slow &= (uint8_t)~TRI_SLOW_PARKED;
-        // Relaxed: fixed at spawn, or set by us.
-        uint32_t flags =
-            atomic_load_explicit(&cell->flags, memory_order_relaxed);
-        if ((flags & TRI_CELL_PINNED) == 0) {
-            cell->home = TRI_HOME_NONE;
-        }
-        if (TRI_UNLIKELY(flags & TRI_CELL_TIGHT)) {
-            tri_loosen(ctx->worker, cell);
-        }
-    }
-}
-
-/*
- * Leaves this stack; returns when somebody resumes ctx. Part of its callers:
- * each return behind a switch is one that the processor cannot foresee.
- */
-static inline __attribute__((always_inline)) void
-leave(tr_ctx *ctx, tri_fiber *next, tri_after after)
-{
-    tri_worker *worker = ctx->worker;
-    tri_fiber *self = worker->current;
-
-    ctx->fiber = self;
-    parked_append(ctx);
-    worker->after = after;
-    worker->after_cell = ctx->cell;
-    worker->current = next;
-    tri_fiber_switch(self, next);
-    after_resume(worker);
-    // Release: observers look at the cell.
-    atomic_store_explicit(&worker->running, ctx->cell, memory_order_release);
-    if (ctx->msg != NULL && (ctx->flags & TRI_CTX_MSG_GONE) == 0) {
-        // Relaxed: for observers.
-        atomic_store_explicit(&worker->handling, ctx->msg->node.type,
-                              memory_order_relaxed);
-    }
-}
-
-/* Switches to a parked turn; from the loop, for the same reason. */
-static void resume(tri_worker *worker)
-{
-    tri_fiber *self = worker->current;
-    tr_ctx *ctx = worker->resuming;
-
-    worker->resuming = NULL;
-    parked_remove(ctx);
-    worker->after = TRI_AFTER_GIVE;
-    worker->after_fiber = self;
-    worker->current = ctx->fiber;
-    tri_fiber_switch(self, ctx->fiber);
-}
-
-tr_err tri_park(tr_ctx *ctx, tri_wait *wait)
-{
-    tri_worker *worker = ctx->worker;
-    TRI_CHECK(tri_can_park(ctx));
-    if (ctx->cancel != TR_OK || wait->done) {
-        if (wait->fiber != NULL) {
-            tri_fiber_give(&worker->fibers, wait->fiber);
-            wait->fiber = NULL;
-        }
-        return ctx->cancel != TR_OK ? ctx->cancel : wait->err;
-    }
-    tri_fiber *next = wait->fiber != NULL ? wait->fiber
-                                          : tri_fiber_take(&worker->fibers);
-    wait->fiber = NULL;
-    if (next == NULL) {
-        return TR_ELIMIT;
-    }
-    ctx->wait = wait;
-    ctx->ready = false;
-    wait->ctx = ctx;
-    tri_count(&worker->count.parked_turns);
-    leave(ctx, next, TRI_AFTER_CONTINUE);
-    // Relaxed: as in tri_count; turns go on where they have parked.
-    atomic_store_explicit(
-        &worker->count.parked_turns,
-        atomic_load_explicit(&worker->count.parked_turns,
-                             memory_order_relaxed) - 1,
-        memory_order_relaxed);
-    ctx->wait = NULL;
-    wait->ctx = NULL;
-    return ctx->cancel != TR_OK ? ctx->cancel : wait->err;
-}
-
-static bool others_wait(tri_worker *worker)
-{
-    // Relaxed: a hint.
-    return worker->hand != NULL || tri_worker_waiting(worker) != 0 ||
-           atomic_load_explicit(&worker->inbox, memory_order_relaxed) != NULL;
-}
-
-void tri_yield(tr_ctx *ctx)
-{
-    tri_worker *worker = ctx->worker;
-    worker->sends_left = TRI_BATCH_SENDS;
-    if (!tri_can_park(ctx) || ctx->kind == TRI_TURN_HOOK ||
-        ctx->cancel != TR_OK || !others_wait(worker) ||
-        tri_ext_need(worker, ctx->cell) == NULL) {
-        return;
-    }
-    tri_fiber *next = tri_fiber_take(&worker->fibers);
-    if (next == NULL) {
-        return;
-    }
-    ctx->ready = true;
-    leave(ctx, next, TRI_AFTER_REQUEUE);
-    worker->sends_left = TRI_BATCH_SENDS;
-}
-
-void tri_wait_done(tri_worker *worker, tri_cell *cell, tri_wait *wait,
-                   tr_err err)
-{
-    (void)worker;
-    if (!wait->done) {
-        wait->done = true;
-        wait->err = err;
-    }
-    if (wait->ctx != NULL && wait->ctx->parked) {
-        wait->ctx->ready = true;
-        cell->slow |= TRI_SLOW_PARKED;
-    }
-}
-
-void tri_cut_waits(tri_worker *worker, tri_cell *cell, uint32_t which,
-                   tr_err err)
-{
-    (void)worker;
-    tri_ext *ext = tri_ext_of(cell);
-    for (tr_ctx *c = ext != NULL ? ext->parked : NULL; c != NULL; c = c->next) {
-        uint32_t bit = c->kind == TRI_TURN_RUN    ? TRI_CUT_RUN
-                       : c->kind == TRI_TURN_HOOK ? TRI_CUT_HOOKS
-                                                  : TRI_CUT_MESSAGES;
-        if ((which & bit) == 0) {
-            continue;
-        }
-        if (c->cancel == TR_OK) {
-            c->cancel = err;
-        }
-        // A wait somebody else holds is left to him: he wakes it soon.
-        if (!c->ready && (c->wait == NULL || c->wait->cancel == NULL ||
-                          c->wait->cancel(c->wait))) {
-            c->ready = true;
-        }
-    }
-}
+#include "core/turn.h"
 
 /* ---- the end of a turn ---- */
 
@@ -587,8 +339,7 @@ static void timed_end(tr_ctx *ctx)
 }
 
 /* Between two looks at the clock; waits of the handler are in it. */
-static __attribute__((noinline)) void handle_timed(tr_ctx *ctx,
-                                                   tri_node *node)
+__attribute__((noinline)) void tri_handle_timed(tr_ctx *ctx, tri_node *node)
 {
     tri_world *world = ctx->sys->world;
     tri_cell *cell = ctx->cell;
@@ -605,226 +356,6 @@ static __attribute__((noinline)) void handle_timed(tr_ctx *ctx,
         timed_end(ctx);
     }
     ctx->timed = 0;  // there may have been no handler for it
-}
-
-/* ---- what comes before user mail ---- */
-
-static void system_mail(tr_ctx *ctx)
-{
-    tri_cell *cell = ctx->cell;
-    bool signalled;
-    tri_node *node = tri_system_take(cell, &signalled);
-    while (node != NULL) {
-        tri_node *next = node->next;
-        tri_system_node(ctx, node);
-        node = next;
-    }
-    if (signalled) {
-        tri_life_signals(ctx, tri_signals_take(cell));
-    }
-}
-
-void tri_system_node(tr_ctx *ctx, tri_node *node)
-{
-    tri_worker *worker = ctx->worker;
-    tri_cell *cell = ctx->cell;
-    switch (node->kind) {
-    case TRI_NODE_REPLY:
-        tri_reply_arrived(worker, cell, tri_msg_from(node));
-        break;
-    case TRI_NODE_WATCH:
-        tri_watch_arrived(worker, cell, (tri_watch *)(void *)node);
-        break;
-    case TRI_NODE_WATCH_FOR:
-    case TRI_NODE_UNWATCH_FOR:
-        tri_watch_requested(ctx, (tri_watch *)(void *)node);
-        break;
-    case TRI_NODE_UNWATCH:
-        tri_unwatch_arrived(worker, cell, (tri_watching *)(void *)node);
-        break;
-    case TRI_NODE_TERMINATED:
-        tri_terminated_arrived(worker, cell, (tri_watch *)(void *)node);
-        break;
-    case TRI_NODE_FAILURE:
-        tri_supervise(ctx, tri_cell_of_notice(node));
-        break;
-    case TRI_NODE_WAKE:
-        tri_wait_woken(ctx, (tri_wait *)(void *)node);
-        break;
-    case TRI_NODE_JOIN:
-        tri_join_arrived(worker, cell, (tri_join *)(void *)node);
-        break;
-    case TRI_NODE_USER:  // a timer's: force.c
-        tri_drain_node(worker, tri_cell_ref(ctx->sys, cell), node,
-                       TR_DEAD_DRAINED);
-        break;
-    default:
-        TRI_CHECK(!"a system node of a known kind");
-    }
-}
-
-static tr_ctx *find_ready(tri_cell *cell)
-{
-    tri_ext *ext = tri_ext_of(cell);
-    for (tr_ctx *c = ext->parked; c != NULL; c = c->next) {
-        if (may_resume(cell, c)) {
-            return c;
-        }
-    }
-    return NULL;
-}
-
-/* Brings the most urgent message to the front of the queue. */
-static void urgent_first(tri_cell *cell)
-{
-    tri_ext *ext = tri_ext_of(cell);
-    for (int p = TRI_PRIORITIES - 1; p > 0; p--) {
-        tri_node *node = ext->urgent[p];
-        if (node == NULL) {
-            continue;
-        }
-        ext->urgent[p] = node->next;
-        node->next = cell->queue;
-        cell->queue = node;
-        // Relaxed: for observers.
-        atomic_fetch_add_explicit(&cell->queued, 1, memory_order_relaxed);
-        return;
-    }
-    cell->slow &= (uint8_t)~TRI_SLOW_URGENT;
-}
-
-/* Urgent mail does not wait for the queue. True: there is some. */
-static __attribute__((noinline)) bool rush(tri_cell *cell)
-{
-    // Acquire: pairs with tr_tell_urgent; the message is in the mail.
-    atomic_fetch_and_explicit(&cell->flags, ~(uint32_t)TRI_CELL_RUSH,
-                              memory_order_acquire);
-    return tri_detach(cell) && (cell->slow & TRI_SLOW_URGENT) != 0;
-}
-
-/* A message has left the queue. */
-static inline void taken(tri_cell *cell, const tri_node *node)
-{
-    // Relaxed: for observers; only the owner writes.
-    atomic_store_explicit(
-        &cell->queued,
-        atomic_load_explicit(&cell->queued, memory_order_relaxed) - 1,
-        memory_order_relaxed);
-    if (TRI_UNLIKELY(cell->slow & TRI_SLOW_BOUNDED) && tri_is_counted(node)) {
-        // Relaxed: only the number counts.
-        atomic_fetch_sub_explicit(&tri_ext_of(cell)->bounded, 1,
-                                  memory_order_relaxed);
-    }
-}
-
-/* Takes the first message that may run beside the parked turns. */
-static tri_node *take_interleaving(tri_cell *cell, parked_kinds parked)
-{
-    bool only_interleave = false;
-    for (tri_node **link = &cell->queue; *link != NULL;
-         link = &(*link)->next) {
-        tri_node *node = *link;
-        const tri_slot *slot =
-            node->kind == TRI_NODE_USER
-                ? tri_behaviour_find(tri_cell_behaviour(cell), node->type)
-                : NULL;
-        uint32_t flags = slot != NULL ? slot->flags : 0;
-        if (may_run(parked, flags) &&
-            (!only_interleave || (flags & TR_ALWAYS_INTERLEAVE))) {
-            *link = node->next;
-            taken(cell, node);
-            return node;
-        }
-        only_interleave = true;  // a writer waits here: rule 1
-    }
-    return NULL;
-}
-
-typedef enum verdict { GO, AGAIN, GONE } verdict;
-
-/* Turns are parked: resumes one, runs one beside them, or sleeps. */
-static verdict beside_parked(tr_ctx *ctx)
-{
-    tri_cell *cell = ctx->cell;
-    tr_ctx *ready = find_ready(cell);
-    if (ready != NULL) {
-        ctx->worker->resuming = ready;  // by the loop: the cell is his
-        return GONE;
-    }
-    parked_kinds parked = kinds_parked(cell);
-    if (!parked.writer && !parked.reader && !parked.hook) {
-        return GO;  // only on_run waits
-    }
-    if (cell->slow & TRI_SLOW_LIFE) {
-        return GO;  // life_step decides
-    }
-    if (tri_cell_behaviour(cell)->interleaves && !parked.hook) {
-        tri_detach(cell);
-        tri_node *node = take_interleaving(cell, parked);
-        if (node != NULL) {
-            if (ctx->worker->apart) {
-                handle_timed(ctx, node);
-            } else {
-                handle(ctx, node);
-            }
-            return AGAIN;
-        }
-        tri_tighten(cell);
-        return tri_sleep(ctx->worker, cell, true) ? GONE : AGAIN;
-    }
-    return tri_sleep(ctx->worker, cell, false) ? GONE : AGAIN;
-}
-
-static __attribute__((noinline)) verdict attention(tr_ctx *ctx)
-{
-    tri_worker *worker = ctx->worker;
-    tri_cell *cell = ctx->cell;
-
-    // Relaxed: a glance; tri_system_take acquires.
-    if (atomic_load_explicit(&cell->sys_mail, memory_order_relaxed) &
-        ~TRI_SYS_CLOSED) {
-        system_mail(ctx);
-    }
-    if (cell->slow & TRI_SLOW_STOP) {
-        if (tri_stop_plainly(ctx)) {
-            return GONE;
-        }
-        cell->slow &= (uint8_t)~TRI_SLOW_STOP;
-        tri_life_signals(ctx, TRI_SIG_STOP);
-    }
-    if (cell->slow & TRI_SLOW_PARKED) {
-        verdict v = beside_parked(ctx);
-        if (v != GO) {
-            return v;
-        }
-    }
-    if (cell->slow & TRI_SLOW_LIFE) {
-        switch (tri_life_step(ctx)) {
-        case TRI_STEP_AGAIN:
-            return AGAIN;
-        case TRI_STEP_ENDED:
-            return GONE;
-        case TRI_STEP_WAIT:
-            return tri_sleep(ctx->worker, cell, false) ? GONE : AGAIN;
-        case TRI_STEP_RUNNING:
-            break;
-        }
-    }
-    if (cell->slow & TRI_SLOW_PENDING) {
-        tri_terminated_turn(ctx);
-        return AGAIN;
-    }
-    if ((cell->slow & TRI_SLOW_BLOCKED)) {
-        tri_room_if_low(worker, cell);
-    }
-    if (cell->slow & TRI_SLOW_URGENT) {
-        tri_detach(cell);
-        urgent_first(cell);
-    }
-    if (cell->slow & TRI_SLOW_BOUNDED) {
-        tri_bounded_trim(worker, cell);
-    }
-    return GO;
 }
 
 /* ---- an activation ---- */
@@ -869,16 +400,16 @@ static inline __attribute__((always_inline)) bool messages(tr_ctx *ctx,
     tri_cell *cell = ctx->cell;
 
     for (;;) {
-        // Relaxed: a glance; attention acquires.
+        // Relaxed: a glance; tri_attention acquires.
         if (TRI_UNLIKELY((atomic_load_explicit(&cell->sys_mail,
                                                memory_order_relaxed) &
                           ~TRI_SYS_CLOSED) != 0 ||
                          cell->slow != 0)) {
-            verdict v = attention(ctx);
-            if (v == GONE) {
+            tri_verdict v = tri_attention(ctx);
+            if (v == TRI_GONE) {
                 return false;
             }
-            if (v == AGAIN) {
+            if (v == TRI_AGAIN) {
                 continue;
             }
         }
@@ -898,18 +429,18 @@ static inline __attribute__((always_inline)) bool messages(tr_ctx *ctx,
                 continue;
             }
         } else {
-            // Relaxed: a glance; rush acquires.
+            // Relaxed: a glance; tri_rush acquires.
             if (TRI_UNLIKELY((atomic_load_explicit(&cell->flags,
                                                    memory_order_relaxed) &
                               TRI_CELL_RUSH) != 0) &&
-                rush(cell)) {
+                tri_rush(cell)) {
                 continue;
             }
             cell->queue = node->next;
-            taken(cell, node);
+            tri_taken(cell, node);
         }
         if (timed) {
-            handle_timed(ctx, node);
+            tri_handle_timed(ctx, node);
         } else {
             handle_inline(ctx, cell, node);
         }
@@ -1016,7 +547,7 @@ static void after_park(tr_ctx *ctx, tri_cell *cell)
         if (worker->hand != NULL) {
             worker->unsettled = cell;
         } else {
-            (void)tri_sleep(worker, cell, false);  // as beside_parked would
+            (void)tri_sleep(worker, cell, false);  // as attention.c would
         }
     } else {
         tri_hand_back(worker);  // handlers of this cell may come first
@@ -1060,6 +591,23 @@ static void after_switch(tr_ctx *ctx)
         tri_fiber_give(&worker->fibers, worker->after_fiber);
         break;
     }
+}
+
+/*
+ * Switches to a parked turn; from the loop: each return behind a switch is one
+ * that the processor cannot foresee.
+ */
+static void resume(tri_worker *worker)
+{
+    tri_fiber *self = worker->current;
+    tr_ctx *ctx = worker->resuming;
+
+    worker->resuming = NULL;
+    tri_parked_remove(ctx);
+    worker->after = TRI_AFTER_GIVE;
+    worker->after_fiber = self;
+    worker->current = ctx->fiber;
+    tri_fiber_switch(self, ctx->fiber);
 }
 
 static void rest(tri_worker *worker)

@@ -4,7 +4,8 @@
  * Two user senders, a sender of a system node, a sender of a signal, and two
  * workers. The first message parks its turn until the system node comes, on
  * the stack of the worker that runs it, so from then on `home` says who may
- * run the cell. Steps are named after src/core/mailbox.c, .h and turn.c.
+ * run the cell. Steps are named after src/core/mailbox.c, .h, turn.c and
+ * attention.c.
  *
  * Shown: nobody schedules a cell that is owned or queued (owners, queued); a
  * worker that runs a cell owns it alone and may run it (running, home); what
