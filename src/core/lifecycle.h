@@ -279,6 +279,9 @@ void tri_drain(tr_ctx *ctx);
 
 /* What an asker hears of a request that tri_try_send did not take. */
 tr_err tri_undelivered_as(tr_ref to, tr_err err);
+
+/* ---- answer.c ---- */
+
 /* Answers with an error and leaves msg with the caller, marked ANSWERED. */
 void tri_answer_copy(tri_worker *worker, tr_msg *msg, tr_err err,
                      const char *text);

@@ -544,6 +544,8 @@ void tri_worker_fire(tri_worker *worker, tr_nanos now);
 bool tri_worker_wake(tri_worker *worker);  // true: it was asleep
 /* Those who run the cell are all asleep, or only just waking; a hint. */
 bool tri_is_asleep(tr_system *sys, const tri_cell *cell);
+/* When the worker must look at the clock next; its own thread. */
+tr_nanos tri_worker_due(tri_worker *worker);
 tr_nanos tri_clock(tri_worker *worker);
 /* At most TRI_CLOCK_LAG behind. */
 static inline tr_nanos tri_clock_coarse(tri_worker *worker)
@@ -632,37 +634,44 @@ void tri_loosen(tri_worker *worker, tri_cell *cell);
 /* Before each message of a bounded mailbox: drops what is too much. */
 void tri_bounded_trim(tri_worker *worker, tri_cell *cell);
 
-/* ---- ask.c ---- */
+/* ---- answer.c ---- */
 
-/* A TRI_NODE_WAKE has come. */
-void tri_wait_woken(tr_ctx *ctx, tri_wait *wait);
 void tri_answer_error(tri_worker *worker, tr_msg *msg, tr_err err,
                       const char *text);
 /* Answers with a value, outside of a turn; takes msg, which is freed. */
 void tri_answer_value(tri_worker *worker, tr_msg *msg, tr_ref from,
                       const void *payload);
+
+/* ---- wait.c ---- */
+
+/* A TRI_NODE_WAKE has come. */
+void tri_wait_woken(tr_ctx *ctx, tri_wait *wait);
 void tri_reply_arrived(tri_worker *worker, tri_cell *cell, tr_msg *reply);
 /* The same where somebody waits for it; takes it on true. */
 bool tri_reply_awaited(tri_worker *worker, tri_cell *cell, tr_msg *reply);
-/* A reply that came through the user lane: tr_ask_then, tr_ask_pipe. */
-void tri_reply_in_order(tr_ctx *ctx, tr_msg *reply);
-/* Runs a callback or pipe whose wait is over; takes both. */
-void tri_then_turn(tr_ctx *ctx, tri_wait *wait, tr_msg *reply);
 /* Around a wait of the running turn that is not an ask. */
 tr_err tri_wait_begin(tr_ctx *ctx, tri_wait *wait, tr_nanos deadline);
 void tri_wait_finish(tr_ctx *ctx, tri_wait *wait);
-tr_err tri_ask_inside(tr_ctx *ctx, tr_ref to, void *out, tr_nanos timeout,
-                      const tr_type *type, const void *payload,
-                      const char *site);
 void tri_wait_link(tri_cell *cell, tri_wait *wait);
 void tri_wait_unlink(tri_cell *cell, tri_wait *wait);
 void tri_wait_timed_out(tri_worker *worker, tri_wait *wait);
 /* Times out the asks of the usual span that are due. */
 void tri_asks_fire(tri_worker *worker, tr_nanos now);
-/* When the worker must look at the clock next; its own thread. */
-tr_nanos tri_worker_due(tri_worker *worker);
-void tri_waits_drop(tri_worker *worker, tri_cell *cell);
+
+/* ---- ask.c, future.c, then.c ---- */
+
+tr_err tri_ask_inside(tr_ctx *ctx, tr_ref to, void *out, tr_nanos timeout,
+                      const tr_type *type, const void *payload,
+                      const char *site);
 void tri_futures_drop(tr_ctx *ctx);
+/* A reply that came through the user lane: tr_ask_then, tr_ask_pipe. */
+void tri_reply_in_order(tr_ctx *ctx, tr_msg *reply);
+/* Runs a callback or pipe whose wait is over; takes both. */
+void tri_then_turn(tr_ctx *ctx, tri_wait *wait, tr_msg *reply);
+void tri_waits_drop(tri_worker *worker, tri_cell *cell);
+
+/* ---- error_text.c ---- */
+
 enum { TRI_ADVICE_MAX = 256 };
 
 /*
