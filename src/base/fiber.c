@@ -241,8 +241,11 @@ static bool may_keep(const tri_fiber_pool *pool)
     // Relaxed, as in unmap_fiber: being late by a few stacks does no harm.
     uint32_t seen = atomic_load_explicit(pool->live, memory_order_relaxed);
 
-    return pool->spare_count < TRI_FIBER_SPARE_MAX &&
-           (uint64_t)seen + TRI_FIBER_SPARE_MAX <= pool->max;
+    uint32_t most = seen <= pool->max / TRI_FIBER_SPARE_PART
+                        ? TRI_FIBER_SPARE_MAX
+                        : TRI_FIBER_SPARE_WARM;
+    return pool->spare_count < most &&
+           (uint64_t)seen + TRI_FIBER_SPARE_WARM <= pool->max;
 }
 
 /* ---- pools ---- */
@@ -271,6 +274,32 @@ void tri_fiber_pool_init(tri_fiber_pool *pool, size_t stack_size, uint32_t max,
     };
 }
 
+void tri_fiber_pool_trim(tri_fiber_pool *pool)
+{
+    uint32_t excess = TRI_MIN(pool->spare_least, pool->spare_count);
+    uint32_t cold = pool->spare_count > TRI_FIBER_SPARE_WARM
+                        ? pool->spare_count - TRI_FIBER_SPARE_WARM
+                        : 0;
+    excess = TRI_MIN(TRI_MIN(excess, cold), TRI_FIBER_TRIM_MAX);
+    tri_fiber **link = &pool->spare;
+
+    pool->spare_count -= excess;
+    pool->spare_least = pool->spare_count;
+    if (excess == 0) {
+        return;
+    }
+    for (uint32_t i = 0; i < pool->spare_count; i++) {
+        link = &(*link)->next;
+    }
+    tri_fiber *coldest = *link;
+    *link = NULL;
+    while (coldest != NULL) {
+        tri_fiber *next = coldest->next;
+        unmap_fiber(pool, coldest);
+        coldest = next;
+    }
+}
+
 void tri_fiber_pool_fini(tri_fiber_pool *pool)
 {
     TRI_CHECK(pool->taken_count == 0);
@@ -293,6 +322,7 @@ tri_fiber *tri_fiber_take(tri_fiber_pool *pool)
         fiber->is_spare = false;
         pool->spare = fiber->next;
         pool->spare_count--;
+        pool->spare_least = TRI_MIN(pool->spare_least, pool->spare_count);
         pool->taken_count++;
         fiber->next = NULL;
         return fiber;

@@ -52,9 +52,21 @@
  */
 #define TRI_FIBER_GUARD_SIZE ((size_t)64 * 1024)
 
-/* Spare stacks a pool keeps warm, and how many when the limit is near. */
+/*
+ * Spare stacks: how many a pool keeps, down to how many it is trimmed, and how
+ * many it keeps when the limit is near. A stack is mapped and unmapped in the
+ * time of a hundred messages, so a thousand turns that wait in waves are worth
+ * their memory; TSan has megabytes for each.
+ */
+#if TRI_FIBER_TSAN
 #define TRI_FIBER_SPARE_MAX UINT32_C(64)
-#define TRI_FIBER_SPARE_MIN UINT32_C(2)
+#else
+#define TRI_FIBER_SPARE_MAX UINT32_C(1024)
+#endif
+#define TRI_FIBER_SPARE_WARM UINT32_C(64)
+#define TRI_FIBER_SPARE_MIN  UINT32_C(2)
+#define TRI_FIBER_SPARE_PART UINT32_C(4)  // of all: more is not kept as spare
+#define TRI_FIBER_TRIM_MAX   UINT32_C(128)  // at once: half a millisecond
 
 /*
  * Whatever max says. TSan aborts when it cannot have a fiber: gcc's at 8,128
@@ -101,6 +113,7 @@ struct tri_fiber {
 struct tri_fiber_pool {
     tri_fiber *spare;  // a stack of stacks: the warmest goes first
     uint32_t spare_count;
+    uint32_t spare_least;  // since the last trim: so many were not needed
     uint32_t taken_count;
     uint64_t mapped_count;    // ever; does not move under a steady load
     _Atomic(uint32_t) *live;  // shared between pools
@@ -116,13 +129,29 @@ struct tri_fiber_pool {
  * stacks that exist in all the pools that share it, spare ones included. At
  * `max` none of them maps another.
  *
- * So the spares of one pool count against the others. Where fewer than
- * TRI_FIBER_SPARE_MAX are left below max, a pool stops at TRI_FIBER_SPARE_MIN
- * of them; a max that is to leave room for n stacks in use allows for that.
+ * So the spares of one pool count against the others. Where more than the
+ * TRI_FIBER_SPARE_PART-th part of max exists, a pool stops at
+ * TRI_FIBER_SPARE_WARM of them, and where fewer than those are left below max,
+ * at TRI_FIBER_SPARE_MIN. A max that is to leave room for n stacks in use
+ * allows for that: tri_fiber_max_for.
  */
 void tri_fiber_pool_init(tri_fiber_pool *pool, size_t stack_size, uint32_t max,
                          _Atomic(uint32_t) *live, tri_fiber_entry_fn entry,
                          void *arg);
+
+/* The max with which n stacks can be in use, whatever the pools keep. */
+static inline uint32_t tri_fiber_max_for(uint32_t n, uint32_t pools)
+{
+    uint64_t least = n + (uint64_t)pools * (1 + TRI_FIBER_SPARE_WARM);
+    uint64_t max = least + least / (TRI_FIBER_SPARE_PART - 1) + 1;
+    return max < UINT32_MAX ? (uint32_t)max : UINT32_MAX;
+}
+
+/*
+ * Unmaps the spare stacks that nobody needed since the last call, but keeps
+ * TRI_FIBER_SPARE_WARM. To be called now and then by the pool's thread.
+ */
+void tri_fiber_pool_trim(tri_fiber_pool *pool);
 
 /* All fibers must be back in the pool; their stacks are unmapped. */
 void tri_fiber_pool_fini(tri_fiber_pool *pool);

@@ -90,6 +90,7 @@ enum {
 #define TRI_WAKE_MAX UINT64_C(10000000)
 #define TRI_COARSE  TR_SECONDS(1)      // spans from here on may be 2 % late
 #define TRI_MONITOR TR_MS(10)          // how often the monitor looks
+#define TRI_TRIM_PAUSE TR_SECONDS(1)   // between two looks at spare stacks
 #define TRI_STUCK   TR_MS(100)         // a handler this long may be forced
 
 typedef enum tri_turn_kind {
@@ -216,6 +217,7 @@ struct tri_worker {
     bool stepping;         // runs one activation at a time for a world
     bool apart;            // stepping, or it times the next handler: run()
     tr_nanos timed_at;     // when it last did so, being idle
+    tr_nanos trimmed_at;   // when it last looked at its spare stacks
     tri_cell *step_pick;
     uint64_t id_next, id_end;
     tr_nanos now;          // the clock when it was last read

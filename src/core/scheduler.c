@@ -340,7 +340,21 @@ static tri_cell *search(tri_worker *worker)
     return cell;
 }
 
-/* Sleeps until woken or a timer is due. */
+/*
+ * The clock has been read. Stacks that were not needed for some time are given
+ * back; while there are many a worker does not sleep for longer than that.
+ */
+static tr_nanos trim_stacks(tri_worker *worker, tr_nanos timeout)
+{
+    if (worker->now - worker->trimmed_at >= TRI_TRIM_PAUSE) {
+        worker->trimmed_at = worker->now;
+        tri_fiber_pool_trim(&worker->fibers);
+    }
+    bool many = worker->fibers.spare_count > TRI_FIBER_SPARE_WARM;
+    return many && timeout > TRI_TRIM_PAUSE ? TRI_TRIM_PAUSE : timeout;
+}
+
+/* Sleeps until woken, a timer is due, or stacks may be given back. */
 static void worker_sleep(tri_worker *worker)
 {
     tri_world *world = worker->sys->world;
@@ -356,6 +370,7 @@ static void worker_sleep(tri_worker *worker)
                 must_leave(worker);
     tr_nanos timeout = until_timer(worker, tri_clock(worker));
     if (!work && timeout > 0) {
+        timeout = trim_stacks(worker, timeout);
         tri_count(&worker->count.parks);
         tr_nanos since = worker->now;
         world->ops->park(world, &worker->park_word, 1, timeout);

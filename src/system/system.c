@@ -46,7 +46,7 @@ static void fill_options(tr_system_options *o, tri_world *world)
         o->workers = TRI_GROUP_MAX;
     }
     // Every worker also has a running stack and a few spare ones.
-    o->max_parked += o->workers * (1 + TRI_FIBER_SPARE_MAX);
+    o->max_parked = tri_fiber_max_for(o->max_parked, o->workers);
 }
 
 static bool take_policy(tr_supervision *out, const tr_supervision *given)

@@ -58,7 +58,7 @@ typedef struct CMUnitTest bare_test;
 #define SANITIZED   (TRI_FIBER_ASAN || TRI_FIBER_TSAN)
 #define ROUNDS      (SANITIZED ? 20000 : 200000)
 #define JUMP_ROUNDS 69999  // on each of three fibers
-#define PLENTY      UINT32_C(1000)
+#define PLENTY      (1000 + 16 * TRI_FIBER_SPARE_MAX)
 
 #if TRI_FIBER_ASAN
 /* Frames then live on fake stacks, of which each fiber needs its own. */
@@ -537,6 +537,27 @@ static void test_limit_is_shared_between_pools(void **state)
     bench_fini(&b);
 }
 
+static void test_as_many_as_promised_whatever_others_keep(void **state)
+{
+    (void)state;
+    enum { MANY = 3 * TRI_FIBER_SPARE_WARM };
+    bench b;
+    tri_fiber_pool other;
+    tri_fiber *taken[MANY];
+    uint32_t max = tri_fiber_max_for(MANY, 2);
+
+    bench_init(&b, job_count);
+    tri_fiber_pool_init(&b.pool, 0, max, &b.live, bench_entry, &b);
+    tri_fiber_pool_init(&other, 0, max, &b.live, bench_entry, &b);
+    take_all(&b.pool, taken, MANY);
+    give_all(&b.pool, taken, MANY);
+    EXPECT(b.live >= TRI_FIBER_SPARE_WARM);
+    take_all(&other, taken, MANY);
+    give_all(&other, taken, MANY);
+    tri_fiber_pool_fini(&other);
+    bench_fini(&b);
+}
+
 static void test_refused_memory_gives_null(void **state)
 {
     (void)state;
@@ -624,6 +645,35 @@ static void test_spare_stacks_are_bounded(void **state)
         EXPECT(b.live == TRI_FIBER_SPARE_MAX);
     }
     EXPECT(b.steps == 3 * MANY);
+    bench_fini(&b);
+}
+
+static void test_stacks_that_nobody_needs_are_given_back(void **state)
+{
+    (void)state;
+    enum { MANY = TRI_FIBER_SPARE_MAX, SOME = MANY / 2 };
+    bench b;
+    tri_fiber *taken[MANY];
+
+    bench_init(&b, job_count);
+    take_all(&b.pool, taken, MANY);
+    give_all(&b.pool, taken, MANY);
+    tri_fiber_pool_trim(&b.pool);  // all were in use since the last time
+    EXPECT(b.live == MANY);
+    take_all(&b.pool, taken, SOME);
+    give_all(&b.pool, taken, SOME);
+    for (int i = 0; i < MANY; i++) {
+        tri_fiber_pool_trim(&b.pool);
+        EXPECT(b.live >= (i == 0 ? SOME : TRI_FIBER_SPARE_WARM));
+        EXPECT(b.live == b.pool.spare_count);
+    }
+    EXPECT(b.live == TRI_FIBER_SPARE_WARM);
+    take_all(&b.pool, taken, MANY);  // those that are left, and new ones
+    for (int i = 0; i < MANY; i++) {
+        resume(&b, taken[i]);
+    }
+    give_all(&b.pool, taken, MANY);
+    EXPECT(b.steps == MANY);
     bench_fini(&b);
 }
 
@@ -839,7 +889,9 @@ int main(void)
         TEST(test_refused_memory_gives_null),
         TEST(test_given_fiber_resumes_where_it_was),
         TEST(test_cycles_map_nothing_new),
+        TEST(test_as_many_as_promised_whatever_others_keep),
         TEST(test_spare_stacks_are_bounded),
+        TEST(test_stacks_that_nobody_needs_are_given_back),
         TEST(test_unmapped_stacks_leave_nothing_behind),
         TEST(test_threads_switch_at_once),
         TEST(test_thread_fiber_can_be_made_again),
