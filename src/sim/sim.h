@@ -150,7 +150,7 @@ struct tri_sim_node {
     bool kill_wanted;         // tr_sim_kill; done after the step
     bool disk_wanted;         // its disk goes along: tr_sim_replace
     tr_nanos down;            // and for how long
-    tr_system *sys;           // sim_run.c's, or NULL: down
+    tr_system *sys;           // sim_process.c's, or NULL: down
     int32_t rate_ppm;         // how much faster than the world's clock
     tr_nanos local_base;      // this node's clock when ...
     tr_nanos world_base;      // ... the world's showed this
