@@ -75,6 +75,50 @@ static tr_err on_go(tr_ctx *ctx, Client *self, const Go *m)
 
 TR_ACTOR(client, Client, TR_ON(Go, on_go));
 
+/* Asks with the end of a task it is part of, which is not far. */
+static tr_err hurried_go(tr_ctx *ctx, Client *self, const Go *m)
+{
+    (void)m;
+    Answer answer = {.value = -1};
+    tr_context_set(ctx, &(tr_context){.deadline = tr_now(ctx) +
+                                                  TR_MINUTES(5)});
+    tr_err err = tr_ask(ctx, self->server, &answer, TR_FOREVER, Question,
+                        .value = 1);
+    if (err == TR_OK && answer.value != 2) {
+        tr_abort(TR_HERE, "an answer to another question");
+    }
+    tr_tell(ctx, self->told, Ended, .err = err);
+    return TR_OK;
+}
+
+TR_ACTOR(hurried, Client, TR_ON(Go, hurried_go));
+
+/* Its first question is put aside until the last. */
+static tr_err patient_go(tr_ctx *ctx, Client *self, const Go *m)
+{
+    (void)m;
+    Answer first = {.value = -1}, second = first, last = first;
+    tr_future future = tr_async(ctx, self->server, TR_FOREVER, Question,
+                                .value = 0);
+    tr_err err = tr_ask(ctx, self->server, &second, TR_FOREVER, Question,
+                        .value = 1);
+    if (err == TR_OK) {
+        err = tr_ask(ctx, self->server, &last, TR_FOREVER, Question,
+                     .value = 2);
+    }
+    if (err == TR_OK) {
+        err = tr_await(ctx, future, Question, &first);
+    }
+    if (err == TR_OK &&
+        (first.value != 10 || second.value != 11 || last.value != 12)) {
+        tr_abort(TR_HERE, "an answer to another question");
+    }
+    tr_tell(ctx, self->told, Ended, .err = err);
+    return TR_OK;
+}
+
+TR_ACTOR(patient, Client, TR_ON(Go, patient_go));
+
 /* ---- servers ---- */
 
 typedef struct Server { int64_t served; } Server;
@@ -86,6 +130,29 @@ static tr_err on_question(tr_ctx *ctx, Server *self, const Question *m)
 }
 
 TR_ACTOR(server, Server, TR_ON(Question, on_question));
+
+/* Answers the first question after the last has come, and then that. */
+typedef struct Aside {
+    int64_t asked;
+    const Question *last;
+} Aside;
+
+static tr_err aside_asked(tr_ctx *ctx, Aside *self, const Question *m)
+{
+    self->asked++;
+    if (self->asked == 1) {
+        return tr_stash(ctx, m);
+    }
+    if (m->value == 2) {
+        self->last = tr_keep(ctx, m);
+        tr_unstash_all(ctx);
+        return TR_OK;
+    }
+    TR_TRY(tr_reply(ctx, m, .value = m->value + 10));
+    return m->value == 0 ? tr_reply(ctx, self->last, .value = 12) : TR_OK;
+}
+
+TR_ACTOR(aside, Aside, TR_ON(Question, aside_asked));
 
 /* Keeps what it is asked, and stands at the gate. */
 typedef struct Keeper {
@@ -215,6 +282,28 @@ static void test_an_answer_from_elsewhere_meanwhile(void **state)
     assert_int_equal(ended(), TR_OK);
 }
 
+/* One with a near end is handed over like others, and answered. */
+static void test_a_question_of_a_task_with_an_end(void **state)
+{
+    (void)state;
+    tr_ref asker = tr_spawn(sys, hurried,
+                            TR_INIT(hurried, .server = tr_spawn(sys, server),
+                                    .told = tr_probe_ref(probe)));
+    tr_tell(sys, asker, Go);
+    assert_int_equal(ended(), TR_OK);
+}
+
+/* The asker waits for its last question; an older one comes up first. */
+static void test_an_older_question_while_the_last_is_handed_over(void **state)
+{
+    (void)state;
+    tr_ref asker = tr_spawn(sys, patient,
+                            TR_INIT(patient, .server = tr_spawn(sys, aside),
+                                    .told = tr_probe_ref(probe)));
+    tr_tell(sys, asker, Go);
+    assert_int_equal(ended(), TR_OK);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -226,6 +315,11 @@ int main(void)
             open_system, close_system),
         cmocka_unit_test_setup_teardown(
             test_an_answer_from_elsewhere_meanwhile, open_system,
+            close_system),
+        cmocka_unit_test_setup_teardown(test_a_question_of_a_task_with_an_end,
+                                        open_system, close_system),
+        cmocka_unit_test_setup_teardown(
+            test_an_older_question_while_the_last_is_handed_over, open_system,
             close_system),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -3,6 +3,7 @@
  */
 #include "support/stage.h"
 
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -505,6 +506,49 @@ static void test_rule_19_no_alarm_after_the_answer_was_sent(void **state)
     }
 }
 
+/* Awaits three answers that are there, the newest neither first nor second. */
+static tr_err act_await_come(tr_ctx *ctx, puppet *self, const Act *m,
+                             void *arg)
+{
+    enum { COME = 3 };
+    static const int order[COME] = {1, 0, 2};
+    tr_err *errs = arg;
+    tr_future futures[COME];
+    Acted out;
+    (void)m;
+    for (int i = 0; i < COME; i++) {
+        futures[i] = tr_async(ctx, self->peer, TR_MINUTES(5), Act,
+                              .fn = (uint64_t)(uintptr_t)act_nothing);
+    }
+    act_tell(ctx, self->peer, act_ask_back, NULL);
+    tr_actor_info info = {.size = sizeof(info)};
+    do {  // the peer has a thread of its own
+        sched_yield();
+        expect_ok(tr_actor_info_of(ctx, tr_self(ctx), &info));
+    } while (info.depth == 0);
+    for (int i = 0; i < COME; i++) {
+        errs[i] = tr_await(ctx, futures[order[i]], Act, &out);
+    }
+    return TR_OK;
+}
+
+/* Who has answered may ask: what is awaited is in the mail already. */
+static void test_rule_19_no_alarm_for_an_answer_that_has_come(void **state)
+{
+    stage it;
+    tr_err errs[3] = {TR_EUSER, TR_EUSER, TR_EUSER};
+    (void)state;
+    stage_open_real(&it, TR_OPTIONS(tr_system_options, .workers = 1));
+    tr_ref peer = stage_spawn(&it, .dispatcher = "pinned");
+    expect_ok(stage_ask(&it, it.one, act_meet, &peer));
+    expect_ok(stage_ask(&it, peer, act_meet, &it.one));
+    expect_ok(stage_ask(&it, it.one, act_await_come, errs));
+    for (int i = 0; i < 3; i++) {
+        expect_ok(errs[i]);
+    }
+    stage_close(&it);
+}
+
 static tr_err act_run_kept(tr_ctx *ctx, puppet *self, const Act *m, void *arg)
 {
     (void)arg;
@@ -838,6 +882,7 @@ int main(void)
         cmocka_unit_test(
             test_rule_19_no_alarm_through_an_interleaving_request),
         cmocka_unit_test(test_rule_19_no_alarm_after_the_answer_was_sent),
+        cmocka_unit_test(test_rule_19_no_alarm_for_an_answer_that_has_come),
         cmocka_unit_test(
             test_rule_19_a_kept_request_blocks_only_who_is_parked),
         cmocka_unit_test(test_rule_19_a_forward_moves_the_edge),

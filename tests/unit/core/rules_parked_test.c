@@ -6,6 +6,7 @@
  */
 #include "support/stage.h"
 
+#include <sched.h>
 #include <string.h>
 
 typedef struct nap {  // sleeps between two notes; keeps what the sleep gave
@@ -101,6 +102,74 @@ static void test_rule_01_bookkeeping_goes_on_while_parked(void **state)
     const tr_terminated *end =
         tr_expect(it.probe, TR_SECONDS(5), tr_terminated);
     assert_int_equal(end->reason, TR_STOPPED);
+    stage_close(&it);
+}
+
+static tr_err act_keep_and_count(tr_ctx *ctx, puppet *self, const Act *m,
+                                 void *arg)
+{
+    TR_TRY(act_keep(ctx, self, m, arg));
+    stage_note(self->stage, 0);
+    return TR_OK;
+}
+
+static tr_err act_answer_kept(tr_ctx *ctx, puppet *self, const Act *m,
+                              void *arg)
+{
+    (void)m;
+    const Act *kept = self->kept;
+    self->kept = NULL;
+    return tr_reply(ctx, kept, .value = (int64_t)(intptr_t)arg);
+}
+
+typedef struct wait_for {
+    tr_ref whom;
+    _Atomic(int64_t) got;
+} wait_for;
+
+static tr_err act_wait_for(tr_ctx *ctx, puppet *self, const Act *m, void *arg)
+{
+    wait_for *it = arg;
+    Acted out;
+    (void)self;
+    (void)m;
+    TR_TRY(tr_ask(ctx, it->whom, &out, TR_FOREVER, Act,
+                  .fn = (uint64_t)(uintptr_t)act_keep_and_count));
+    atomic_store(&it->got, out.value);
+    return TR_OK;
+}
+
+/* On a thread of its own, which has a short way for one that waits alone. */
+static void test_rule_01_X50_of_two_parked_turns_each_goes_on(void **state)
+{
+    stage it;
+    (void)state;
+    stage_open_real(&it, TR_OPTIONS(tr_system_options, .workers = 1));
+    wait_for first = {.whom = it.two}, second = {.whom = it.three};
+    tell_beside(&it, it.one, act_wait_for, &first);
+    tell_beside(&it, it.one, act_wait_for, &second);
+    while (atomic_load(&it.note_count) < 2) {
+        sched_yield();
+    }
+    // In the order of their waits, and against it.
+    expect_ok(stage_ask(&it, it.two, act_answer_kept, (void *)22));
+    while (atomic_load(&first.got) != 22) {
+        sched_yield();
+    }
+    assert_int_equal(atomic_load(&second.got), 0);
+    tell_beside(&it, it.one, act_wait_for, &first);
+    while (atomic_load(&it.note_count) < 3) {
+        sched_yield();
+    }
+    expect_ok(stage_ask(&it, it.two, act_answer_kept, (void *)23));
+    while (atomic_load(&first.got) != 23) {
+        sched_yield();
+    }
+    assert_int_equal(atomic_load(&second.got), 0);
+    expect_ok(stage_ask(&it, it.three, act_answer_kept, (void *)33));
+    while (atomic_load(&second.got) != 33) {
+        sched_yield();
+    }
     stage_close(&it);
 }
 
@@ -627,6 +696,7 @@ int main(void)
         cmocka_unit_test(test_rule_01_X50_interleave_beside_a_parked_writer),
         cmocka_unit_test(test_rule_01_X50_reads_run_beside_readers_only),
         cmocka_unit_test(test_rule_01_bookkeeping_goes_on_while_parked),
+        cmocka_unit_test(test_rule_01_X50_of_two_parked_turns_each_goes_on),
         cmocka_unit_test(test_rule_02_terminated_waits_for_the_parked_turn),
         cmocka_unit_test(test_rule_02_a_parked_parent_decides_at_once),
         cmocka_unit_test(test_rule_03_X49_stop_lets_a_parked_turn_finish),

@@ -3,10 +3,12 @@
  *
  * Futures of a turn next to the waits of another, callbacks that fail, asks
  * without end, one option at a time, a child that fails in the restart of its
- * group, mailboxes that are full for their own actor. On virtual time.
+ * group, mailboxes that are full for their own actor, mail that comes after
+ * the end of whom it was for. On virtual time.
  */
 #include "support/stage.h"
 
+#include "core/mailbox.h"
 #include "core/runtime.h"
 
 /* ---- futures beside the waits of other turns ---- */
@@ -431,6 +433,121 @@ static void test_DR_timers_and_answers_are_not_redirected(void **state)
     }
 }
 
+/* ---- mail for a former owner of the cell ---- */
+
+/* As from one who has looked at the id just before that actor ended. */
+static void push_late(stage *it, tr_ref ref, bool poison)
+{
+    tri_actor_from who = tri_enter((tr_from){.sys = it->sys});
+    tri_cell *cell = tri_ref_cell(ref);
+    tr_msg *msg = tri_msg_new(&who.worker->cache, &Note_tr_type,
+                              &(Note){.value = 5}, false);
+    assert_non_null(msg);
+    msg->to_id = ref.id - 1;
+    msg->sender = TR_NOBODY;
+    if (poison) {
+        msg->node.kind = TRI_NODE_POISON;
+    }
+    uintptr_t seen;
+    uint32_t depth;
+    assert_true(tri_mail_push(cell, msg, &seen, &depth));
+    if (seen & TRI_MAIL_IDLE) {
+        tri_schedule(who.worker, cell);
+    }
+    tri_leave(&who);
+}
+
+/* X7: who has the cell now neither handles it nor ends by it. */
+static void test_X7_mail_for_a_former_owner_is_not_for_the_next(void **state)
+{
+    stage it;
+    (void)state;
+    stage_open(&it);
+    push_late(&it, it.one, false);
+    assert_int_equal(stage_dead(&it, TR_DEAD_NO_SUCH_ACTOR), 1);
+    push_late(&it, it.one, true);
+    assert_int_equal(stage_dead(&it, TR_DEAD_NO_SUCH_ACTOR), 1);
+    assert_int_equal(tr_state_of(it.sys, it.one), TR_STATE_RUNNING);
+    tr_tell(it.probe, it.one, Note, .value = 6);
+    stage_settle(&it);
+    expect_notes(&it, 6);
+    stage_close(&it);
+}
+
+/* ---- one that is told to end while it runs ---- */
+
+static tr_err act_end_itself(tr_ctx *ctx, puppet *self, const Act *m,
+                             void *arg)
+{
+    (void)m;
+    stage_note(self->stage, tr_stopping(ctx));
+    if (arg != NULL) {
+        tr_kill(ctx, tr_self(ctx));
+    } else {
+        tr_stop(ctx, tr_self(ctx));
+    }
+    stage_note(self->stage, tr_stopping(ctx));
+    return TR_OK;
+}
+
+static tr_err act_sleep_and_look(tr_ctx *ctx, puppet *self, const Act *m,
+                                 void *arg)
+{
+    (void)m;
+    stage_note(self->stage, tr_sleep(ctx, (tr_nanos)(uintptr_t)arg));
+    stage_note(self->stage, tr_stopping(ctx));
+    return TR_OK;
+}
+
+/* Rule 3: one whose wait may end hears of it behind the wait. */
+static void test_rule_3_a_stop_is_seen_behind_a_wait(void **state)
+{
+    stage it;
+    (void)state;
+    stage_open(&it);
+    stage_tell(&it, it.one, act_sleep_and_look, (void *)TR_SECONDS(2));
+    stage_pass(&it, TR_SECONDS(1));
+    tr_stop(it.sys, it.one);
+    stage_pass(&it, TR_SECONDS(2));
+    expect_notes(&it, TR_OK, true);
+    assert_int_equal(tr_state_of(it.sys, it.one), TR_STATE_TERMINATED);
+    stage_close(&it);
+}
+
+/* Rule 5: and so does one that is cut by a restart, before its end. */
+static void test_rule_5_a_restart_is_seen_behind_a_wait(void **state)
+{
+    stage it;
+    (void)state;
+    stage_open(&it);
+    stage_tell(&it, it.one, act_sleep_and_look, (void *)TR_SECONDS(2));
+    stage_pass(&it, TR_SECONDS(1));
+    tri_actor_from who = tri_enter((tr_from){.sys = it.sys});
+    tri_signal(who.worker, tri_ref_cell(it.one), it.one.id, TRI_SIG_RESTART);
+    tri_leave(&who);
+    stage_pass(&it, TR_MS(500));
+    expect_notes(&it, TR_ERESTARTED, true);
+    stage_pass(&it, TR_SECONDS(2));
+    assert_int_equal(atomic_load(&it.restarts), 1);
+    expect_ok(stage_ask(&it, it.one, act_nothing, NULL));
+    stage_close(&it);
+}
+
+/* K2: a handler that looks hears of it before it returns. */
+static void test_K2_a_stop_and_a_kill_are_seen_in_the_same_turn(void **state)
+{
+    stage it;
+    (void)state;
+    stage_open(&it);
+    stage_tell(&it, it.one, act_end_itself, NULL);
+    stage_tell(&it, it.two, act_end_itself, &it);
+    stage_settle(&it);
+    expect_notes(&it, false, true, false, true);
+    assert_int_equal(tr_state_of(it.sys, it.one), TR_STATE_TERMINATED);
+    assert_int_equal(tr_state_of(it.sys, it.two), TR_STATE_TERMINATED);
+    stage_close(&it);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -445,6 +562,10 @@ int main(void)
         cmocka_unit_test(test_rule_23_nobody_waits_for_room_of_its_own),
         cmocka_unit_test(test_rule_4_a_turn_that_is_cut_does_not_wait_for_room),
         cmocka_unit_test(test_DR_timers_and_answers_are_not_redirected),
+        cmocka_unit_test(test_X7_mail_for_a_former_owner_is_not_for_the_next),
+        cmocka_unit_test(test_rule_3_a_stop_is_seen_behind_a_wait),
+        cmocka_unit_test(test_rule_5_a_restart_is_seen_behind_a_wait),
+        cmocka_unit_test(test_K2_a_stop_and_a_kill_are_seen_in_the_same_turn),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

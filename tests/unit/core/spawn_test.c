@@ -47,6 +47,9 @@ static void refused(stage *s)
     tr_actor_def small = player;
     small.size = 8;
     assert_int_equal(tr_ref_err((tr_spawn)(s->sys, &small, NULL)), TR_EINVAL);
+    tr_spawn_options short_of = {.size = sizeof(short_of.size)};
+    assert_int_equal(tr_ref_err((tr_spawn)(s->sys, &player, &short_of)),
+                     TR_EINVAL);
     int wrong = 0;
     assert_int_equal(tr_ref_err(tr_spawn(s->sys, player, .init = &wrong,
                                          .init_size = sizeof(wrong))),
@@ -74,6 +77,21 @@ static void test_SP3_SP15_a_spawn_that_is_refused_leaves_nothing(
 {
     (void)state;
     everywhere(refused);
+}
+
+/* Outside there is nobody who could watch: the option asks for nothing. */
+static void unwatched(stage *s)
+{
+    tr_ref a = PLAY(s, "a", (), .watch = true);
+    assert_int_equal(tr_ref_err(a), TR_OK);
+    tr_stop(s->sys, a);
+    (void)joined(s, a);
+}
+
+static void test_SP20_a_spawn_from_outside_watches_nobody(void **state)
+{
+    (void)state;
+    everywhere(unwatched);
 }
 
 /* ---- what a new actor is ---- */
@@ -472,6 +490,7 @@ int main(void)
         cmocka_unit_test(test_SP9_X6_spawn_does_not_wait_for_the_start),
         cmocka_unit_test(
             test_SP13_C18_the_behaviour_is_chosen_at_the_start),
+        cmocka_unit_test(test_SP20_a_spawn_from_outside_watches_nobody),
         cmocka_unit_test(test_SP8_SP10_DP5_the_dispatcher_of_an_actor),
         cmocka_unit_test(test_SP12_the_mailbox_size_of_an_actor),
         cmocka_unit_test(test_RG1_RG2_RG3_RG8_C5_who_is_there),

@@ -35,7 +35,8 @@ static struct {
     int rang;
     tr_sim *sim;
     int fails;       // so many handlers fail
-    int then;        // 1: sets it anew, 2: forgets it, 3: puts it aside
+    int then;        // 1: sets it anew, 2: forgets it, 3: puts it aside,
+                     // 4: sets another
 } seen;
 
 static tr_err on_ring(tr_ctx *ctx, Clock *self, const Ring *m)
@@ -58,6 +59,8 @@ static tr_err on_ring(tr_ctx *ctx, Clock *self, const Ring *m)
     seen.then = 0;
     return then == 1   ? tr_remind(ctx, "r", TR_SECONDS(5), 0, Ring,
                                    .number = 100, .text = "ding")
+           : then == 4 ? tr_remind(ctx, "s", TR_SECONDS(5), 0, Ring,
+                                   .number = 200, .text = "ding")
            : then == 2 ? tr_forget(ctx, "r")
                        : TR_OK;
 }
@@ -281,6 +284,23 @@ static void test_a_handler_may_set_and_forget_its_own(void **state)
     up(f);
     pass(f, TR_SECONDS(60));
     assert_int_equal(seen.rang, 3);
+}
+
+/* That the service has not heard of another yet says nothing of this one. */
+static void test_ST6_a_handler_may_set_another(void **state)
+{
+    fixture *f = *state;
+    tr_nanos start = tr_sim_now(f->sim);
+    seen.then = 4;
+    assert_int_equal(remind(f, "a", "r", TR_SECONDS(1), 0, 1), TR_OK);
+    pass(f, TR_SECONDS(10));
+    assert_int_equal(seen.rang, 2);
+    assert_int_equal(seen.number[1], 200);
+    expect_at(1, start + TR_SECONDS(6));
+    down(f);
+    up(f);
+    pass(f, TR_MINUTES(20));
+    assert_int_equal(seen.rang, 2);  // both are done
 }
 
 static void test_what_was_put_aside_is_not_done(void **state)
@@ -585,6 +605,7 @@ int main(void)
         TEST(test_reminders_survive_restarts_of_the_system),
         TEST(test_setting_again_replaces_and_forgetting_lasts),
         TEST(test_a_handler_may_set_and_forget_its_own),
+        TEST(test_ST6_a_handler_may_set_another),
         TEST(test_what_was_put_aside_is_not_done),
         TEST(test_a_failed_handler_gets_it_again),
         TEST(test_what_is_not_stored_as_done_comes_again),

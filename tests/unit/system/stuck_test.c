@@ -10,6 +10,7 @@
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -36,7 +37,20 @@ static void let_go(sem_t *go_on, int count)
     }
 }
 
-TR_ACTOR(blocker, Blocker, TR_ON(Block, on_block));
+static tr_err on_free(tr_ctx *ctx, Blocker *self, const Echo *m)
+{
+    (void)self;
+    return tr_reply(ctx, m);
+}
+
+TR_ACTOR(blocker, Blocker, TR_ON(Block, on_block), TR_ON(Echo, on_free));
+
+static tr_err start_late(tr_ctx *ctx, Blocker *self)
+{
+    return on_block(ctx, self, NULL);
+}
+
+TR_ACTOR(latecomer, Blocker, TR_HOOK(pre_start, start_late));
 
 static tr_err on_echo(tr_ctx *ctx, void *self, const Echo *m)
 {
@@ -180,12 +194,94 @@ static void test_DP8_the_log_is_not_flooded(void **state)
     assert_in_range(logged, 1, A_SECOND * seconds);
 }
 
+/* DP8: a hook has no message to be named by. */
+static void test_DP8_a_hook_that_blocks_is_told(void **state)
+{
+    (void)state;
+    tr_system *sys;
+    tr_probe *probe;
+    sem_t go_on;
+    assert_int_equal(sem_init(&go_on, 0, 0), 0);
+    TR_MUST(tr_system_open(&sys, .workers = 1, .log_level = 9,
+                           .handler_limit = TR_FOREVER));
+    TR_MUST(tr_probe_new(&probe, sys));
+    tr_probe_subscribe(probe, tr_stuck);
+    tr_ref ref = tr_spawn(sys, latecomer, .handler_limit = TR_MS(50),
+                          TR_INIT(latecomer, .go_on = &go_on));
+    const tr_stuck *told = tr_expect(probe, TR_SECONDS(60), tr_stuck);
+    assert_true(tr_ref_eq(told->actor, ref));
+    assert_string_equal(told->type, "a hook");
+    let_go(&go_on, 1);
+    TR_MUST(tr_started(sys, ref, TR_SECONDS(60)));
+    tr_probe_free(probe);
+    TR_MUST(tr_system_close(sys, TR_SECONDS(60)));
+    sem_destroy(&go_on);
+}
+
+typedef struct Lines {
+    _Atomic(uint32_t) told, untold;
+} Lines;
+
+static void count_both(void *user, const tr_log_record *record)
+{
+    Lines *lines = user;
+    uint32_t more;
+    count_told(&lines->told, record);
+    if (sscanf(record->text, "%u handlers more that last", &more) == 1) {
+        // Release: pairs with the test's look.
+        atomic_fetch_add_explicit(&lines->untold, more, memory_order_release);
+    }
+}
+
+/* DP8: of those that the log has left out it gives the number later. */
+static void test_DP8_the_log_counts_what_it_leaves_out(void **state)
+{
+    (void)state;
+    tr_system *sys;
+    tr_probe *probe;
+    Lines lines = {.told = 0};
+    uint32_t events = 0;
+    sem_t go_on;
+    assert_int_equal(sem_init(&go_on, 0, 0), 0);
+    TR_MUST(tr_system_open(&sys, .workers = MANY, .log = count_both,
+                           .log_user = &lines, .handler_limit = TR_FOREVER));
+    TR_MUST(tr_probe_new(&probe, sys));
+    tr_probe_subscribe(probe, tr_stuck);
+    // Others and others, until the log speaks again.
+    tr_nanos end = tr_now(sys) + TR_SECONDS(60);
+    while (atomic_load_explicit(&lines.untold, memory_order_acquire) == 0) {
+        assert_true(tr_now(sys) < end);
+        tr_ref refs[MANY];
+        for (int i = 0; i < MANY; i++) {
+            refs[i] = tr_spawn(sys, blocker, .handler_limit = TR_MS(20),
+                               TR_INIT(blocker, .go_on = &go_on));
+            TR_MUST(tr_started(sys, refs[i], TR_SECONDS(60)));
+            tr_tell(sys, refs[i], Block);
+        }
+        for (int i = 0; i < MANY; i++, events++) {
+            (void)tr_expect(probe, TR_SECONDS(60), tr_stuck);
+        }
+        let_go(&go_on, MANY);
+        for (int i = 0; i < MANY; i++) {
+            TR_MUST(tr_ask(sys, refs[i], NULL, TR_SECONDS(60), Echo));
+        }
+    }
+    tr_probe_free(probe);
+    TR_MUST(tr_system_close(sys, TR_SECONDS(60)));
+    sem_destroy(&go_on);
+    // Each is in one of them, and some of the last round may be in none.
+    uint32_t all = lines.told + lines.untold;
+    assert_in_range(all, events - MANY + 1, events);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_DP8_the_log_is_not_flooded),
         cmocka_unit_test(test_DP8_the_limit_of_a_handler_is_chosen),
         cmocka_unit_test(test_DP8_blocked_handlers_are_told_and_passed_by),
+        cmocka_unit_test(test_DP8_a_hook_that_blocks_is_told),
+        cmocka_unit_test(test_DP8_the_log_counts_what_it_leaves_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
