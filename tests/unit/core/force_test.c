@@ -7,6 +7,8 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "core/lifecycle.h"
+
 TR_MESSAGE(Spin);
 
 typedef struct Spinner {
@@ -441,6 +443,59 @@ static void *let_go_when_forced(void *arg)
     return NULL;
 }
 
+typedef struct Hasty {
+    tr_ref probe;
+    flags *child;
+    tr_ref *ref;
+} Hasty;
+
+static tr_err hasty_start(tr_ctx *ctx, Hasty *self)
+{
+    *self->ref = tr_spawn(ctx, spinner, .name = "child",
+                          .stop_timeout = TR_MINUTES(60),
+                          TR_INIT(spinner, .in = &self->child->in,
+                                  .out = &self->child->out,
+                                  .probe = self->probe));
+    return TR_OK;
+}
+
+TR_ACTOR(hasty, Hasty, TR_HOOK(pre_start, hasty_start));
+
+/* The child has an hour, its parent has not: the parent's time counts. */
+static void ends_with_its_parent(tr_nanos time)
+{
+    static stage s;
+    static flags f;
+    tr_ref child;
+    f = (flags){0};
+    stage_open(&s, 0, NULL);
+    tr_ref parent = tr_spawn(s.sys, hasty, .name = "p",
+                             .stop_timeout = time,
+                             TR_INIT(hasty, .probe = s.to, .child = &f,
+                                     .ref = &child));
+    assert_int_equal(tr_started(s.sys, parent, 0), TR_OK);
+    assert_int_equal(tr_started(s.sys, child, 0), TR_OK);
+    tr_tell(s.sys, child, Spin);
+    wait_for(&f.in);
+    mourn(&s, parent);
+    mourn(&s, child);
+    tr_stop(s.sys, parent);
+    for (int i = 0; i < 2; i++) {
+        const tr_terminated *t =
+            tr_expect(s.deaths, patience(&s), tr_terminated);
+        assert_int_equal(t->reason, tr_ref_eq(t->actor, child) ? TR_FORCED
+                                                               : TR_STOPPED);
+    }
+    returns_and_closes(&s, &f);
+}
+
+static void test_X15_K7_a_child_has_no_more_time_than_its_parent(void **state)
+{
+    (void)state;
+    ends_with_its_parent(TR_MS(50));
+    ends_with_its_parent(2 * TRI_FORCE_GRACE);
+}
+
 static void test_X15_SH12_SH13_closing_ends_stuck_actors(void **state)
 {
     (void)state;
@@ -478,6 +533,8 @@ int main(void)
         cmocka_unit_test(test_rule_5_X49_a_starting_parent_fails),
         cmocka_unit_test(test_K7_X45_slow_children_do_not_keep_a_restart),
         cmocka_unit_test(test_X44_a_sibling_that_still_starts),
+        cmocka_unit_test(
+            test_X15_K7_a_child_has_no_more_time_than_its_parent),
         cmocka_unit_test(test_X15_SH12_SH13_closing_ends_stuck_actors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
