@@ -6,7 +6,10 @@
  *
  *   bus.c        the actor, peers, what comes in, time
  *   bus_route.c  where actors are: caching, sending (bus_route.h)
- *   bus_call.c   requests and answers, types
+ *   bus_call.c   messages that go out (bus_call.h)
+ *   bus_in.c     messages that come
+ *   bus_answer.c requests are completed, ours and those that came
+ *   bus_type.c   values on the wire: types, refs
  *   bus_watch.c  stopping and watching actors of other nodes
  */
 #ifndef TRI_CLUSTER_BUS_H
@@ -340,13 +343,17 @@ void tri_parcel_free(tri_bus *bus, tri_parcel *p);
 /* The record of a text of our namespace; NULL: none, and *err. */
 tri_virtual *tri_bus_record(tri_bus *bus, const char *text, tr_err *err);
 
-/* bus_call.c */
+/* bus_type.c, bus_in.c */
 /*
  * Of items that came: false is out of memory, and it is sent again.
  */
+bool tri_call_type(tri_bus *bus, tri_peer *peer, tri_reader *r);
 bool tri_call_message(tri_bus *bus, tri_peer *peer, tri_reader *r);
-/* Answers there was no memory for, as errors. True: some are left. */
-bool tri_call_owed(tri_bus *bus);
+/* A message of ours from one that came; NULL and *err, text of size bytes. */
+tr_msg *tri_call_decode(tri_bus *bus, tri_parcel *p, tr_err *err, char *text,
+                        size_t size);
+
+/* bus_call.c */
 /* Sends a parcel to r's node; takes p. */
 void tri_call_send(tri_bus *bus, tri_route *r, tri_parcel *p);
 /*
@@ -354,10 +361,13 @@ void tri_call_send(tri_bus *bus, tri_route *r, tri_parcel *p);
  * again, and answered as one. False: its asker waits no more.
  */
 bool tri_call_home(tri_bus *bus, tri_parcel *p);
+
+/* bus_answer.c */
 void tri_call_timer(tri_bus *bus, tri_call *call);
 void tri_call_lost(tri_bus *bus, uint32_t node);
 void tri_call_close(tri_bus *bus);
-bool tri_call_type(tri_bus *bus, tri_peer *peer, tri_reader *r);
+/* Answers there was no memory for, as errors. True: some are left. */
+bool tri_call_owed(tri_bus *bus);
 /*
  * An error for a request that came, or a dead letter. False: the error could
  * not be sent.
@@ -368,9 +378,6 @@ bool tri_call_refuse(tri_bus *bus, const tri_envelope *head, tri_virtual *v,
 void tri_call_refuse_later(tri_bus *bus, const tri_envelope *head,
                            tri_virtual *v, const char *type, tr_err err,
                            const char *text);
-/* A message of ours from one that came; NULL and *err, text of size bytes. */
-tr_msg *tri_call_decode(tri_bus *bus, tri_parcel *p, tr_err *err, char *text,
-                        size_t size);
 
 /* bus_watch.c */
 void tri_watch_note(tri_bus *bus, const tri_bus_note *note);
