@@ -9,6 +9,8 @@
 #include <sched.h>
 #include <string.h>
 
+#include "core/runtime.h"
+
 typedef struct nap {  // sleeps between two notes; keeps what the sleep gave
     tr_nanos span;
     int64_t before, after;
@@ -170,6 +172,39 @@ static void test_rule_01_X50_of_two_parked_turns_each_goes_on(void **state)
     while (atomic_load(&second.got) != 33) {
         sched_yield();
     }
+    stage_close(&it);
+}
+
+static tr_err act_spare(tr_ctx *ctx, puppet *self, const Act *m, void *arg)
+{
+    (void)self;
+    *(uint32_t *)arg = ctx->worker->fibers.spare_count;
+    return tr_reply(ctx, m, .value = 1);
+}
+
+/* The stacks of many that waited at once are not kept for ever. */
+static void test_rule_04_stacks_of_many_waits_are_given_back(void **state)
+{
+    enum { MANY = 2 * TRI_FIBER_SPARE_WARM };
+    stage it;
+    uint32_t spare = 0;
+    (void)state;
+    stage_open_real(&it, TR_OPTIONS(tr_system_options, .workers = 1));
+    static nap naps[MANY];
+    for (int i = 0; i < MANY; i++) {
+        naps[i] = (nap){.span = TR_MINUTES(60)};
+        tell_beside(&it, it.one, act_nap, &naps[i]);
+    }
+    while (atomic_load(&it.note_count) < MANY) {
+        sched_yield();
+    }
+    tr_kill(it.sys, it.one);
+    while (atomic_load(&it.note_count) < 2 * MANY) {
+        sched_yield();
+    }
+    do {
+        expect_ok(stage_ask(&it, it.two, act_spare, &spare));
+    } while (spare > TRI_FIBER_SPARE_WARM);
     stage_close(&it);
 }
 
@@ -697,6 +732,7 @@ int main(void)
         cmocka_unit_test(test_rule_01_X50_reads_run_beside_readers_only),
         cmocka_unit_test(test_rule_01_bookkeeping_goes_on_while_parked),
         cmocka_unit_test(test_rule_01_X50_of_two_parked_turns_each_goes_on),
+        cmocka_unit_test(test_rule_04_stacks_of_many_waits_are_given_back),
         cmocka_unit_test(test_rule_02_terminated_waits_for_the_parked_turn),
         cmocka_unit_test(test_rule_02_a_parked_parent_decides_at_once),
         cmocka_unit_test(test_rule_03_X49_stop_lets_a_parked_turn_finish),
