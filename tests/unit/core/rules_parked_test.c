@@ -175,9 +175,11 @@ static void test_rule_01_X50_of_two_parked_turns_each_goes_on(void **state)
     stage_close(&it);
 }
 
+/* Spare stacks of the worker, which has been idle for a moment. */
 static tr_err act_spare(tr_ctx *ctx, puppet *self, const Act *m, void *arg)
 {
     (void)self;
+    TR_TRY(tr_sleep(ctx, TR_MS(10)));
     *(uint32_t *)arg = ctx->worker->fibers.spare_count;
     return tr_reply(ctx, m, .value = 1);
 }
