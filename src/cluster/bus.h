@@ -4,7 +4,10 @@
  * The bus is an actor, /system/bus, and all below belongs to its turns,
  * except where it says otherwise. docs/design/0011-bus.md has the whole.
  *
- *   bus.c        the actor, peers, what comes in, time
+ *   bus.c        the actor: its turns, time, how it is told (bus_peer.h)
+ *   bus_join.c   its beginning and its end
+ *   bus_peer.c   the other nodes, and what comes from them
+ *   bus_kind.c   who hosts which kinds
  *   bus_route.c  where actors are: caching, sending (bus_route.h)
  *   bus_call.c   messages that go out (bus_call.h)
  *   bus_in.c     messages that come
