@@ -1,5 +1,5 @@
 /*
- * catalog.c - names become records, records become active, none is lost.
+ * catalog.c - mail to virtual actors: it finds or makes its activation.
  *
  * Who sends to a virtual actor pushes into its mailbox, as with any other.
  * Only if that is closed it comes here, takes the lock of the shard and looks
@@ -21,274 +21,9 @@
  * forgotten meanwhile (names.c) the message has another id, and is a dead
  * letter, as is all that this sender sends to that ref from then on.
  */
-#include "cluster/catalog.h"
-
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/hash.h"
-#include "base/text.h"
+#include "cluster/activate.h"
 #include "cluster/bus.h"
 #include "core/mailbox.h"
-#include "troupe/observe.h"
-
-#define CORRELATION_SHIFT 32
-
-/* ---- kinds ---- */
-
-static bool kind_is(const void *value, const void *key, size_t size)
-{
-    const tri_kind *kind = value;
-    return strlen(kind->name) == size && memcmp(kind->name, key, size) == 0;
-}
-
-tri_kind *tri_kind_find(tri_cluster *cluster, const char *name, size_t size)
-{
-    tri_lock_take(&cluster->kinds_lock);
-    tri_kind *kind = tri_map_get_bytes(&cluster->kinds, name, size);
-    tri_lock_drop(&cluster->kinds_lock);
-    return kind;
-}
-
-void tri_kind_free(tri_kind *kind)
-{
-    if (kind != NULL) {
-        tri_props_drop(kind->props);
-        free(kind->name);
-        free(kind);
-    }
-}
-
-tri_kind *tri_kind_of(tri_cluster *cluster, tri_virtual *v)
-{
-    if (v->kind == NULL) {
-        size_t at = strlen(cluster->ns) + 2;
-        v->kind = tri_kind_find(cluster, v->text + at, v->key_at - 1 - at);
-    }
-    return v->kind;
-}
-
-/* ---- into an activation ---- */
-
-/* With the shard's lock. */
-static void count_in_list(tri_shard *shard, int32_t more)
-{
-    // Relaxed, both: the lock orders writers; the sweeper glances.
-    atomic_store_explicit(
-        &shard->active,
-        atomic_load_explicit(&shard->active, memory_order_relaxed) +
-            (uint32_t)more,
-        memory_order_relaxed);
-}
-
-static void list_append(tri_shard *shard, tri_active *a)
-{
-    count_in_list(shard, 1);
-    a->next = NULL;
-    a->prev = shard->last;
-    if (shard->last != NULL) {
-        shard->last->next = a;
-    } else {
-        shard->first = a;
-    }
-    shard->last = a;
-}
-
-static void list_remove(tri_shard *shard, tri_active *a)
-{
-    count_in_list(shard, -1);
-    if (a->prev != NULL) {
-        a->prev->next = a->next;
-    } else {
-        shard->first = a->next;
-    }
-    if (a->next != NULL) {
-        a->next->prev = a->prev;
-    } else {
-        shard->last = a->prev;
-    }
-}
-
-/* ---- one more, one less ---- */
-
-/* What an activation needs beside the record; false: no memory. */
-static bool active_new(tri_cluster *cluster, tri_worker *worker,
-                       tri_virtual *v)
-{
-    tri_active *a = tri_cache_alloc(&worker->cache,
-                                    tri_class_of(sizeof(*a)));
-    if (a == NULL) {
-        return false;
-    }
-    *a = (tri_active){
-        .v = v,
-        // Whatever it has handled at the next sweep is news.
-        .seen = UINT64_MAX,
-        // Relaxed: only that they differ, and grow, counts.
-        .order = atomic_fetch_add_explicit(&cluster->activations, 1,
-                                           memory_order_relaxed)};
-    v->active = a;
-    // Where there is a bus it has asked for the place already.
-    a->loads = v->kind->props->storage != NULL &&
-               tri_bus_of(cluster) == NULL;
-    if (a->loads) {
-        tri_line_count(&cluster->line);
-    }
-    return true;
-}
-
-static void active_free(tri_worker *worker, tri_virtual *v)
-{
-    tri_cache_free(&worker->cache, tri_class_of(sizeof(*v->active)),
-                   v->active);
-    v->active = NULL;
-}
-
-static tri_place place_of(tri_cluster *cluster, const tri_virtual *v)
-{
-    return (tri_place){.node = cluster->here, .number = v->active->order + 1};
-}
-
-static tr_err enter_directory(tri_cluster *cluster, tri_virtual *v)
-{
-    tri_decision decision;
-    if (v->kind->workers > 0 || tri_bus_of(cluster) != NULL) {
-        return TR_OK;  // may be anywhere; or was registered before: bus.h
-    }
-    TR_TRY(tri_directory_register_hashed(&cluster->directory, v->hash,
-                                         v->text, v->size,
-                                         place_of(cluster, v), &decision));
-    // One node: nobody else can have registered it.
-    TRI_CHECK(decision.kind == TRI_PLACE_ON_NODE);
-    return TR_OK;
-}
-
-static void leave_directory(tri_cluster *cluster, tri_worker *worker,
-                            tri_virtual *v)
-{
-    if (v->kind->workers > 0) {
-        return;
-    }
-    if (tri_bus_of(cluster) != NULL) {
-        tri_bus_gone(cluster, worker, v);
-        return;
-    }
-    bool was = tri_directory_unregister_hashed(&cluster->directory, v->hash,
-                                               v->text, v->size,
-                                               place_of(cluster, v));
-    TRI_CHECK(was);
-}
-
-/* Makes the cell ready for another life; its mailbox is still closed. */
-static tr_err prepare(tri_cluster *cluster, tri_worker *worker,
-                      tri_virtual *v)
-{
-    tri_cell *cell = &v->cell;
-    tri_kind *kind = v->kind;
-    tri_ext *ext = tri_ext_need(worker, cell);
-    if (ext == NULL) {
-        return TR_ENOMEM;
-    }
-    // No answer to a question of an earlier life can be taken for ours.
-    ext->correlation = v->active->order << CORRELATION_SHIFT;
-    // Relaxed: the mailbox is not open yet.
-    atomic_store_explicit(&ext->soft_limit, kind->soft_limit,
-                          memory_order_relaxed);
-    tri_cell_reset(cell);
-    tri_cell_become(cell, kind->behaviour);
-    // Relaxed: as above; a flag that a sender sets meanwhile stays.
-    atomic_fetch_or_explicit(&cell->flags, kind->group, memory_order_relaxed);
-    uint64_t id = atomic_load_explicit(&cell->id, memory_order_relaxed);
-    atomic_store_explicit(&cell->signals, id << TRI_SIG_BITS,
-                          memory_order_relaxed);
-    // Before it has a parent, who may tell it to stop.
-    TR_TRY(enter_directory(cluster, v));
-    tr_err err = tri_children_link(worker, tri_ref_cell(cluster->guardian),
-                                   cell);
-    if (err != TR_OK) {
-        leave_directory(cluster, worker, v);
-        atomic_store_explicit(&cell->signals, 0, memory_order_relaxed);
-        return err == TR_ESTOPPED ? TR_ECLOSED : err;
-    }
-    cell->props = kind->props;
-    atomic_fetch_add_explicit(&kind->props->holds, 1, memory_order_relaxed);
-    return TR_OK;
-}
-
-static uint32_t length_of(const tri_node *list)
-{
-    uint32_t count = 0;
-    for (; list != NULL; list = list->next) {
-        count++;
-    }
-    return count;
-}
-
-/*
- * With the shard's lock. Takes mail on TR_OK: the cell is then the caller's,
- * who schedules it without the lock.
- */
-static tr_err try_activate(tri_cluster *cluster, tri_worker *worker,
-                           tri_virtual *v, tri_node *mail)
-{
-    tri_cell *cell = &v->cell;
-    // Relaxed: set before its setter takes each of these locks.
-    if (atomic_load_explicit(&cluster->closing, memory_order_relaxed)) {
-        return TR_ECLOSED;
-    }
-    if (tri_kind_of(cluster, v) == NULL) {
-        return TR_ENOENT;
-    }
-    if (!active_new(cluster, worker, v)) {
-        return TR_ENOMEM;
-    }
-    tr_err err = prepare(cluster, worker, v);
-    if (err != TR_OK) {
-        if (v->active->loads) {
-            (void)tri_line_leave(&cluster->line);  // who sees it calls next
-        }
-        active_free(worker, v);
-        return err;
-    }
-    tri_activation_set(v, TRI_ACTIVATION_CREATING);
-    // Relaxed, both: statistics.
-    atomic_fetch_add_explicit(&cluster->active, 1, memory_order_relaxed);
-    atomic_fetch_add_explicit(&v->kind->active, 1, memory_order_relaxed);
-    tri_count(&worker->count.spawned);
-    tri_count(&tri_lives_of(worker, cell)->spawned);
-    list_append(&cluster->shards[v->shard], v->active);
-    cell->queue = mail;
-    atomic_store_explicit(&cell->queued, length_of(mail),
-                          memory_order_relaxed);
-    // Release, both: open the lanes after all of the above.
-    atomic_store_explicit(&cell->sys_mail, 0, memory_order_release);
-    atomic_store_explicit(&cell->mail, 0, memory_order_release);
-    return TR_OK;
-}
-
-static tr_err activate(tri_cluster *cluster, tri_worker *worker,
-                       tri_virtual *v, tri_node *mail)
-{
-    tr_err err = try_activate(cluster, worker, v, mail);
-    if (err != TR_OK && tri_bus_of(cluster) != NULL) {
-        tri_bus_back_out(cluster, worker, v);
-    }
-    return err;
-}
-
-/* What is due once the lock is gone. */
-static void set_going(tri_cluster *cluster, tri_worker *worker,
-                      tri_virtual *v)
-{
-    tri_kind *kind = v->kind;
-    tri_schedule_fresh(worker, &v->cell);
-    // Relaxed: only the number counts.
-    if (kind->max_active > 0 &&
-        atomic_load_explicit(&kind->active, memory_order_relaxed) >
-            kind->max_active) {
-        tri_sweep_crowded(cluster, worker, kind);
-    }
-}
 
 /* ---- sending ---- */
 
@@ -325,7 +60,7 @@ bool tri_virtual_is_active(tri_virtual *v)
 /* With the lock, of one that is not active: is its place another node? */
 static bool is_elsewhere(tri_cluster *cluster, tri_virtual *v)
 {
-    // Relaxed: as in activate.
+    // Relaxed: as in tri_activate.
     return tri_bus_of(cluster) != NULL &&
            !atomic_load_explicit(&cluster->closing, memory_order_relaxed) &&
            !tri_bus_begin_here(cluster, v);
@@ -346,7 +81,7 @@ static tr_err hand_over(tri_cluster *cluster, tri_worker *worker,
 /* With the lock, of one that is not active: has it to stand in line? */
 static bool must_wait(tri_cluster *cluster, tri_virtual *v)
 {
-    // Relaxed: as in activate.
+    // Relaxed: as in tri_activate.
     return tri_bus_of(cluster) == NULL &&
            !atomic_load_explicit(&cluster->closing, memory_order_relaxed) &&
            tri_kind_of(cluster, v) != NULL &&
@@ -373,13 +108,13 @@ static tr_err send_to(tri_cluster *cluster, tri_worker *worker,
         err = hand_over(cluster, worker, v, &msg->node);
     } else if (err != TR_OK) {
         msg->node.next = NULL;
-        err = activate(cluster, worker, v, &msg->node);
+        err = tri_activate(cluster, worker, v, &msg->node);
         activated = err == TR_OK;
         failed = !activated;
     }
     tri_lock_drop(&shard->lock);
     if (activated) {
-        set_going(cluster, worker, v);
+        tri_activate_go(cluster, worker, v);
     } else if (failed) {
         call_next(cluster, worker);
     }
@@ -448,7 +183,7 @@ tr_err tri_catalog_begin(tri_cluster *cluster, tri_worker *worker,
         end = &(*end)->next;
     }
     *end = take_pending(v);
-    tr_err err = activate(cluster, worker, v, mail);
+    tr_err err = tri_activate(cluster, worker, v, mail);
     if (err == TR_OK) {
         v->handed = false;
     } else {
@@ -460,7 +195,7 @@ tr_err tri_catalog_begin(tri_cluster *cluster, tri_worker *worker,
     }
     tri_lock_drop(&shard->lock);
     if (err == TR_OK) {
-        set_going(cluster, worker, v);
+        tri_activate_go(cluster, worker, v);
     }
     return err;
 }
@@ -584,13 +319,13 @@ static void call_next(tri_cluster *cluster, tri_worker *worker)
         tr_ref self = tri_cell_ref(cluster->sys, &v->cell);
         tri_node *mail = take_pending(v);
         TRI_CHECK(mail != NULL);
-        err = activate(cluster, worker, v, mail);
+        err = tri_activate(cluster, worker, v, mail);
         if (err != TR_OK) {
             tri_virtual_rest(cluster, v);
         }
         tri_lock_drop(&shard->lock);
         if (err == TR_OK) {
-            set_going(cluster, worker, v);
+            tri_activate_go(cluster, worker, v);
         } else {
             refuse(worker, self, mail, err);
         }
@@ -681,22 +416,13 @@ static void ended(tri_worker *worker, tri_cell *cell)
     tri_shard *shard = &cluster->shards[v->shard];
     tr_err err = TR_OK;
     tri_lock_take(&shard->lock);
-    leave_directory(cluster, worker, v);
-    list_remove(shard, v->active);
-    active_free(worker, v);
-    tri_activation_set(v, TRI_ACTIVATION_INVALID);
-    // Relaxed, all: statistics; both lanes are closed.
-    atomic_fetch_sub_explicit(&cluster->active, 1, memory_order_relaxed);
-    atomic_fetch_sub_explicit(&v->kind->active, 1, memory_order_relaxed);
-    atomic_store_explicit(&cell->signals, 0, memory_order_relaxed);
-    atomic_store_explicit(&cell->life, TR_STATE_CREATED,
-                          memory_order_relaxed);
+    tri_activate_end(cluster, worker, v);
     tri_node *mail = take_mail(v);
     bool elsewhere = mail != NULL && is_elsewhere(cluster, v);
     if (elsewhere) {
         err = hand_all_over(cluster, worker, v, mail);
     } else if (mail != NULL) {
-        err = activate(cluster, worker, v, mail);
+        err = tri_activate(cluster, worker, v, mail);
     }
     tr_ref self = tri_cell_ref(worker->sys, cell);
     tri_virtual_rest(cluster, v);
@@ -705,50 +431,11 @@ static void ended(tri_worker *worker, tri_cell *cell)
         refuse(worker, self, mail, err);
         call_next(cluster, worker);
     } else if (mail != NULL && !elsewhere) {
-        set_going(cluster, worker, v);
+        tri_activate_go(cluster, worker, v);
     }
 }
 
 /* ---- the whole ---- */
-
-static tr_ref close_all(tr_system *sys)
-{
-    tri_cluster *cluster = tri_cluster_of(sys);
-    // Relaxed: the locks below order it before every later activation.
-    atomic_store_explicit(&cluster->closing, true, memory_order_relaxed);
-    for (uint32_t i = 0; i < TRI_SHARDS; i++) {
-        tri_lock_take(&cluster->shards[i].lock);
-        tri_lock_drop(&cluster->shards[i].lock);
-    }
-    return cluster->guardian;
-}
-
-static void count_all(tr_system *sys, tr_metrics_snapshot *out)
-{
-    tri_cluster *cluster = tri_cluster_of(sys);
-    // Relaxed, all: statistics.
-    out->virtual_names =
-        atomic_load_explicit(&cluster->names, memory_order_relaxed);
-    out->virtual_active =
-        atomic_load_explicit(&cluster->active, memory_order_relaxed);
-    out->activations =
-        atomic_load_explicit(&cluster->activations, memory_order_relaxed);
-}
-
-static void name_hosted(tr_system *sys, char *out, size_t size)
-{
-    tri_cluster *cluster = tri_cluster_of(sys);
-    tri_text text;
-    tri_text_init(&text, out, size);
-    tri_lock_take(&cluster->kinds_lock);
-    for (tri_kind *kind = cluster->first_kind; kind != NULL;
-         kind = kind->next) {
-        tri_text_add(&text, "%s%s",
-                     kind == cluster->first_kind ? "; hosted here: " : ", ",
-                     kind->name);
-    }
-    tri_lock_drop(&cluster->kinds_lock);
-}
 
 /* A system that was abandoned leaves mail behind. */
 static void free_pending(tr_system *sys, tri_virtual *v)
@@ -759,7 +446,7 @@ static void free_pending(tr_system *sys, tri_virtual *v)
     }
 }
 
-static void free_mail(tr_system *sys, tri_shard *shard)
+void tri_catalog_free_mail(tr_system *sys, tri_shard *shard)
 {
     tri_virtual *v;
     for (tri_map_iter it = tri_map_iter_begin(&shard->names);
@@ -774,25 +461,7 @@ static void free_mail(tr_system *sys, tri_shard *shard)
     }
 }
 
-static void free_all(tr_system *sys)
-{
-    tri_cluster *cluster = tri_cluster_of(sys);
-    tri_kind *kind;
-    tri_bus_free(cluster);
-    for (uint32_t i = 0; i < TRI_SHARDS; i++) {
-        free_mail(sys, &cluster->shards[i]);
-    }
-    for (tri_map_iter it = tri_map_iter_begin(&cluster->kinds);
-         (kind = tri_map_iter_next(&cluster->kinds, &it)) != NULL;) {
-        tri_kind_free(kind);
-    }
-    tri_map_fini(&cluster->kinds);
-    tri_directory_fini(&cluster->directory);
-    tri_names_free(cluster);
-    free(cluster);
-}
-
-static const tri_virtual_ops ops = {
+const tri_virtual_ops tri_catalog_ops = {
     .send = virtual_send,
     .life = life,
     .loaded = loaded,
@@ -806,70 +475,8 @@ static const tri_virtual_ops ops = {
     .watch = tri_bus_watch,
     .unwatch = tri_bus_unwatch,
     .reply = tri_bus_reply,
-    .close = close_all,
-    .count = count_all,
-    .hosted = name_hosted,
-    .free = free_all,
+    .close = tri_cluster_close,
+    .count = tri_cluster_count,
+    .hosted = tri_cluster_hosted,
+    .free = tri_cluster_free,
 };
-
-static const tr_actor_def guardian = {
-    .size = sizeof(tr_actor_def), .name = "guardian", .state_size = 0};
-
-static tr_err cluster_new(tri_actor_from *who, tri_cluster **out)
-{
-    tr_system *sys = who->sys;
-    tri_cluster *cluster = tri_mem_calloc(&sys->mem, sizeof(*cluster));
-    if (cluster == NULL) {
-        return TR_ENOMEM;
-    }
-    cluster->base.ops = &ops;
-    cluster->sys = sys;
-    cluster->ns = sys->ns != NULL ? sys->ns : "local";
-    cluster->names_max = sys->options.virtual_names != 0
-                             ? sys->options.virtual_names
-                             : TRI_NAMES_DEFAULT;
-    tri_map_init(&cluster->kinds, kind_is, NULL);
-    tri_names_init(cluster);
-    cluster->line.max = TRI_MAX(sys->options.max_parked / TRI_LOADING_SHARE,
-                                UINT32_C(1));
-    tri_directory_init(&cluster->directory, &sys->mem, cluster->here);
-    tr_spawn_options options = {.size = sizeof(options), .name = "virtual",
-                                .stop_timeout = TR_FOREVER / 4};
-    cluster->guardian = tri_spawn_under(who, sys->root, &guardian, &options,
-                                        TRI_CELL_SYSTEM);
-    if (cluster->guardian.cell == 0) {
-        tr_err err = tr_ref_err(cluster->guardian);
-        tri_directory_fini(&cluster->directory);
-        free(cluster);
-        return err == TR_ESTOPPED ? TR_ECLOSED : err;
-    }
-    *out = cluster;
-    return TR_OK;
-}
-
-tr_err tri_cluster_get(tri_actor_from *who, tri_cluster **out)
-{
-    tr_system *sys = who->sys;
-    const char *why;
-    tr_err err = TR_OK;
-    *out = tri_cluster_of(sys);
-    if (*out != NULL) {
-        return TR_OK;
-    }
-    if (sys->ns != NULL && !tri_id_is_field(sys->ns, &why)) {
-        tri_error_set(who->ctx, "namespace \"%s\": %s", sys->ns, why);
-        return TR_EINVAL;
-    }
-    tri_lock_take(&sys->virtuals_lock);
-    *out = tri_cluster_of(sys);
-    if (*out == NULL) {
-        err = cluster_new(who, out);
-        if (err == TR_OK) {
-            // Release: publishes it; pairs with tri_cluster_of.
-            atomic_store_explicit(&sys->virtuals, &(*out)->base,
-                                  memory_order_release);
-        }
-    }
-    tri_lock_drop(&sys->virtuals_lock);
-    return err;
-}

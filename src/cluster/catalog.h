@@ -213,7 +213,7 @@ bool tri_line_leave(tri_line *line);
 /* Whose turn it is, taken out; it still waits. NULL: nobody's. */
 tri_virtual *tri_line_next(tri_line *line);
 
-/* ---- catalog.c ---- */
+/* ---- cluster.c ---- */
 
 /*
  * The system's, made now if need be.
@@ -225,6 +225,8 @@ tri_kind *tri_kind_find(tri_cluster *cluster, const char *name, size_t size);
 void tri_kind_free(tri_kind *kind);
 /* The record's kind, if it is hosted here. With the shard's lock. */
 tri_kind *tri_kind_of(tri_cluster *cluster, tri_virtual *v);
+
+/* ---- catalog.c ---- */
 
 /* Whether an activation of it is in the catalog. With the shard's lock. */
 bool tri_virtual_is_active(tri_virtual *v);
