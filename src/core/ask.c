@@ -202,7 +202,9 @@ ask(tr_ctx *ctx, tr_ref to, void *out, tr_nanos timeout, const tr_type *type,
             err = tri_park(ctx, &wait);
         }
         if (wait.reply == NULL && err != TR_OK) {
-            tri_ask_say_why(ctx, &wait, err, NULL);
+            // Of a cycle its finder has left the text.
+            tri_ask_say_why(ctx, &wait, err,
+                            err == TR_EDEADLOCK ? ctx->fail_text : NULL);
         }
         tri_edge_end(ctx, &wait);
     }

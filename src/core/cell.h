@@ -65,7 +65,7 @@ enum {
     TRI_CELL_TIGHT = 128,   // each send looks at the soft limit: tri_tighten
     TRI_CELL_GROUP_SHIFT = 8,
     TRI_CELL_ZOMBIE = 64,        // has ended for everybody else: force.c
-    TRI_CELL_FAMILY = 1 << 16,   // ending, and waits for its children
+    TRI_CELL_FAMILY = 1 << 16,   // ends or restarts, and waits for its children
     TRI_CELL_TELLING = 1 << 17,  // its watchers are being told of that
     TRI_CELL_RUSH = 1 << 18,     // urgent mail has come just now
 };

@@ -308,6 +308,72 @@ void tri_edge_answered(tri_cell *cell, uint64_t correlation)
     }
 }
 
+/* ---- a family that ends ---- */
+
+/* Does the cell, which is `to`, wait for its children, `from` among them? */
+static bool awaits_descendant(tri_cell *cell, tr_ref to, tri_cell *from)
+{
+    // Relaxed: set before the signal that tells us to end.
+    if ((atomic_load_explicit(&cell->flags, memory_order_relaxed) &
+         TRI_CELL_FAMILY) == 0 ||
+        atomic_load_explicit(&cell->id, memory_order_relaxed) != to.id) {
+        return false;
+    }
+    while (from != NULL && from != cell) {
+        from = tri_cell_parent(from);
+    }
+    return from != NULL;
+}
+
+/* The ancestor at the end of the chain; NULL: it ends elsewhere. */
+static tri_cell *family_behind(tri_cell *home, tr_ref to)
+{
+    for (uint32_t n = 0; n < CHAIN_MAX; n++) {
+        tri_cell *cell = tri_ref_cell(to);
+        link next;
+        if (cell == NULL || cell == home) {
+            return NULL;
+        }
+        if (awaits_descendant(cell, to, home)) {
+            return cell;
+        }
+        if (!edge_of(cell, to.id, &next)) {
+            return NULL;
+        }
+        to = next.to;
+    }
+    return NULL;
+}
+
+static void cut_for_family(tr_ctx *turn, tri_wait *wait, tri_cell *ancestor)
+{
+    char from[TRI_PATH_MAX], path[TRI_PATH_MAX];
+    tri_path_write(turn->sys, turn->cell, from, sizeof(from));
+    tri_path_write(turn->sys, ancestor, path, sizeof(path));
+    tri_error_set(turn, "%s, which waits for its children to end, %s among "
+                        "them; tr_tell does not wait", path, from);
+    count_refused(turn);
+    tri_wait_done(turn->worker, turn->cell, wait, TR_EDEADLOCK);
+}
+
+void tri_edge_cut_family(tr_ctx *ctx)
+{
+    tri_ext *ext = tri_ext_of(ctx->cell);
+    for (tr_ctx *turn = ext != NULL ? ext->parked : NULL; turn != NULL;
+         turn = turn->next) {
+        tri_wait *wait = turn->wait;
+        if (turn->ready || wait == NULL || wait->done ||
+            (wait->kind != TRI_WAIT_REPLY && wait->kind != TRI_WAIT_FUTURE) ||
+            (wait->target.cell >> 48) != ctx->sys->tag) {
+            continue;
+        }
+        tri_cell *ancestor = family_behind(ctx->cell, wait->target);
+        if (ancestor != NULL) {
+            cut_for_family(turn, wait, ancestor);
+        }
+    }
+}
+
 tr_err tri_edge_move(tr_ctx *ctx, tr_msg *request, tr_ref to)
 {
     tr_system *sys = ctx->sys;

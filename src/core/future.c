@@ -77,7 +77,8 @@ tr_err (tr_await)(tr_ctx *ctx, tr_future future, const tr_type *type,
     if (err == TR_OK && wait->reply != NULL) {
         err = tri_ask_take_reply(ctx, wait, out);
     } else if (!cycle) {
-        tri_ask_say_why(ctx, wait, err, NULL);
+        tri_ask_say_why(ctx, wait, err,
+                        err == TR_EDEADLOCK ? ctx->fail_text : NULL);
     }
     free_future(ctx, wait);
     return err;

@@ -247,6 +247,8 @@ void tri_deadline_disarm(tr_system *sys, tri_cell *cell);
 void tri_children_signal(tr_ctx *ctx, uint32_t signal);
 /* From now on no child can be added, or again. */
 void tri_family_close(tri_cell *cell, bool closed);
+/* Whether it waits for its children to end: TRI_CELL_FAMILY. */
+void tri_family_awaited(tri_cell *cell, bool awaited);
 uint32_t tri_children_live(tri_cell *cell);
 
 /* Tells the parent of our failure; false: there is none any more. */

@@ -238,6 +238,11 @@ bool tri_edge_would_close(tr_ctx *ctx, const tri_wait *wait);
 /* What the actor's edge stands for is done: before it is told. Any thread. */
 void tri_edge_answered(tri_cell *cell, uint64_t correlation);
 /*
+ * The actor is to end. Of its turns, those that wait for an ancestor who waits
+ * for that end go on with TR_EDEADLOCK.
+ */
+void tri_edge_cut_family(tr_ctx *ctx);
+/*
  * A request is passed on by this turn: its asker now waits for another.
  * Errors: TR_EDEADLOCK.
  */

@@ -85,9 +85,12 @@ tr_err tri_park(tr_ctx *ctx, tri_wait *wait)
 
 static bool others_wait(tri_worker *worker)
 {
-    // Relaxed: a hint.
+    // Relaxed, both: hints.
     return worker->hand != NULL || tri_worker_waiting(worker) != 0 ||
-           atomic_load_explicit(&worker->inbox, memory_order_relaxed) != NULL;
+           atomic_load_explicit(&worker->inbox, memory_order_relaxed) !=
+               NULL ||
+           atomic_load_explicit(&worker->group->length,
+                                memory_order_relaxed) != 0;
 }
 
 void tri_yield(tr_ctx *ctx)

@@ -254,6 +254,7 @@ tri_step tri_restart_step(tr_ctx *ctx)
         cell->stage = TRI_STAGE_CHILDREN;
         if (!keep) {
             tri_family_close(cell, true);
+            tri_family_awaited(cell, tri_children_live(cell) > 0);
             tri_children_signal(ctx, TRI_SIG_STOP);
         }
         return TRI_STEP_AGAIN;
@@ -261,6 +262,7 @@ tri_step tri_restart_step(tr_ctx *ctx)
         if (!keep && tri_children_live(cell) > 0) {
             return TRI_STEP_WAIT;
         }
+        tri_family_awaited(cell, false);
         cell->stage = TRI_STAGE_RELEASE;
         tri_post_stop(ctx, TR_RESTARTING);
         return TRI_STEP_AGAIN;

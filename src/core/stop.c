@@ -105,6 +105,21 @@ void tri_family_close(tri_cell *cell, bool closed)
     }
 }
 
+void tri_family_awaited(tri_cell *cell, bool awaited)
+{
+    // Relaxed, all: only the owner writes this one. Children hear of it with
+    // the signal to end, which releases; the parent looks after a while.
+    bool before = atomic_load_explicit(&cell->flags, memory_order_relaxed) &
+                  TRI_CELL_FAMILY;
+    if (awaited && !before) {
+        atomic_fetch_or_explicit(&cell->flags, TRI_CELL_FAMILY,
+                                 memory_order_relaxed);
+    } else if (!awaited && before) {
+        atomic_fetch_and_explicit(&cell->flags, ~(uint32_t)TRI_CELL_FAMILY,
+                                  memory_order_relaxed);
+    }
+}
+
 uint32_t tri_children_live(tri_cell *cell)
 {
     tri_ext *ext = tri_ext_of(cell);
@@ -157,6 +172,7 @@ void tri_stop_begin(tr_ctx *ctx, tr_reason reason)
                 tri_children_signal(ctx, TRI_SIG_KILL);
             }
         }
+        tri_edge_cut_family(ctx);
         return;
     }
     if (life == TR_STATE_CREATED) {
@@ -173,6 +189,7 @@ void tri_stop_begin(tr_ctx *ctx, tr_reason reason)
         tri_queue_append(cell, rest);
     }
     tri_deadline_disarm(ctx->sys, cell);  // of a restart
+    tri_family_awaited(cell, false);
     if (tri_ext_of(cell) == NULL) {
         return;  // nobody waits, here or for room
     }
@@ -186,6 +203,7 @@ void tri_stop_begin(tr_ctx *ctx, tr_reason reason)
                       TR_EKILLED);
     } else {
         tri_cut_waits(ctx->worker, cell, TRI_CUT_RUN, TR_ESTOPPED);
+        tri_edge_cut_family(ctx);
     }
 }
 
@@ -540,6 +558,7 @@ static tri_step one_step(tr_ctx *ctx)
             tri_deadline_disarm(ctx->sys, cell);  // theirs is shorter
         }
         tri_family_close(cell, true);
+        tri_family_awaited(cell, tri_children_live(cell) > 0);
         tri_children_signal(ctx, cell->reason == TR_KILLED   ? TRI_SIG_KILL
                              : cell->reason == TR_FORCED ? TRI_SIG_FORCE
                                                          : TRI_SIG_STOP);
@@ -547,18 +566,9 @@ static tri_step one_step(tr_ctx *ctx)
     case TRI_STAGE_CHILDREN:
         if (tri_children_live(cell) > 0) {
             arm_stop(ctx);
-            // Relaxed: for the parent, after a while.
-            atomic_fetch_or_explicit(&cell->flags, TRI_CELL_FAMILY,
-                                     memory_order_relaxed);
             return TRI_STEP_WAIT;
         }
-        // Relaxed, both: only the owner writes this one.
-        if (atomic_load_explicit(&cell->flags, memory_order_relaxed) &
-            TRI_CELL_FAMILY) {
-            atomic_fetch_and_explicit(&cell->flags,
-                                      ~(uint32_t)TRI_CELL_FAMILY,
-                                      memory_order_relaxed);
-        }
+        tri_family_awaited(cell, false);
         cell->stage = TRI_STAGE_RELEASE;
         if (!silent) {
             tri_post_stop(ctx, (tr_reason)cell->reason);

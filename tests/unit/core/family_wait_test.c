@@ -1,0 +1,212 @@
+/*
+ * family_wait_test.c - a child that waits for its parent, which waits for the
+ * child's end: a cycle as any other (rule 19), found when the end begins.
+ */
+#include "support/stage.h"
+
+#include <string.h>
+
+typedef struct family {
+    stage it;
+    tr_ref parent, child;
+    char text[512];  // of the wait that was refused
+    tr_nanos at;     // when
+} family;
+
+static tr_err act_have_child(tr_ctx *ctx, puppet *self, const Act *m,
+                             void *arg)
+{
+    family *f = arg;
+    puppet first = {.stage = self->stage};
+    (void)m;
+    f->child = tr_spawn(ctx, puppets, .name = "child", .init = &first,
+                        .init_size = sizeof(first),
+                        .stop_timeout = TR_MINUTES(60));
+    return TR_OK;
+}
+
+static tr_err act_nap_and_fail(tr_ctx *ctx, puppet *self, const Act *m,
+                               void *arg)
+{
+    (void)self;
+    (void)m;
+    (void)arg;
+    TR_TRY(tr_sleep(ctx, TR_SECONDS(1)));
+    return TR_EUSER;
+}
+
+/* Asks its peer and notes how that ends. */
+static tr_err act_ask_and_note(tr_ctx *ctx, puppet *self, const Act *m,
+                               void *arg)
+{
+    family *f = arg;
+    (void)m;
+    tr_err err = act_ask(ctx, self->peer, act_nothing, NULL, TR_MINUTES(60));
+    stage_note(self->stage, err);
+    const char *text = tr_error_text(ctx);
+    strncpy(f->text, text != NULL ? text : "", sizeof(f->text) - 1);
+    f->at = tr_now(ctx);
+    return TR_OK;
+}
+
+static tr_err act_nap_and_answer(tr_ctx *ctx, puppet *self, const Act *m,
+                                 void *arg)
+{
+    (void)self;
+    (void)arg;
+    TR_TRY(tr_sleep(ctx, TR_SECONDS(1)));
+    return tr_reply(ctx, m, .value = 1);
+}
+
+static tr_err act_ask_for_a_nap(tr_ctx *ctx, puppet *self, const Act *m,
+                                void *arg)
+{
+    (void)m;
+    (void)arg;
+    stage_note(self->stage, act_ask(ctx, self->peer, act_nap_and_answer, NULL,
+                                    TR_MINUTES(60)));
+    return TR_OK;
+}
+
+static tr_err act_ask_future(tr_ctx *ctx, puppet *self, const Act *m,
+                             void *arg)
+{
+    (void)m;
+    (void)arg;
+    tr_future future =
+        tr_async(ctx, self->peer, TR_MINUTES(60), Act,
+                 .fn = (uint64_t)(uintptr_t)act_nothing);
+    stage_note(self->stage, tr_await(ctx, future, Act, NULL));
+    return TR_OK;
+}
+
+static tr_err act_pass_on(tr_ctx *ctx, puppet *self, const Act *m, void *arg)
+{
+    (void)arg;
+    TR_TRY(act_ask(ctx, self->peer, act_nothing, NULL, TR_MINUTES(60)));
+    return tr_reply(ctx, m, .value = 1);
+}
+
+static tr_err act_ask_middle(tr_ctx *ctx, puppet *self, const Act *m,
+                             void *arg)
+{
+    (void)m;
+    (void)arg;
+    stage_note(self->stage, act_ask(ctx, self->peer, act_pass_on, NULL,
+                                    TR_MINUTES(60)));
+    return TR_OK;
+}
+
+/* A parent that naps for a second, with a child that asks meanwhile. */
+static void family_open(family *f, act_fn nap, act_fn asks, tr_ref *peer)
+{
+    memset(f, 0, sizeof(*f));
+    stage_open(&f->it);
+    f->parent = stage_spawn(&f->it, .name = "parent",
+                            .stop_timeout = TR_MINUTES(60));
+    expect_ok(stage_ask(&f->it, f->parent, act_have_child, f));
+    expect_ok(stage_ask(&f->it, f->child, act_meet,
+                        peer != NULL ? peer : &f->parent));
+    stage_tell(&f->it, f->parent, nap, (void *)TR_SECONDS(1));
+    stage_settle(&f->it);
+    stage_tell(&f->it, f->child, asks, f);
+    stage_settle(&f->it);
+}
+
+static void test_rule_19_a_child_does_not_wait_for_who_waits_for_it(
+    void **state)
+{
+    family f;
+    (void)state;
+    family_open(&f, act_sleep, act_ask_and_note, NULL);
+    tr_stop(f.it.sys, f.parent);
+    stage_settle(&f.it);
+    assert_int_equal(atomic_load(&f.it.note_count), 0);  // it naps: no cycle
+    stage_pass(&f.it, TR_SECONDS(1));
+    expect_notes(&f.it, TR_EDEADLOCK);
+    assert_non_null(strstr(f.text, "/user/parent/child"));
+    assert_non_null(strstr(f.text, "/user/parent, which waits"));
+    assert_non_null(strstr(f.text, "family_wait_test.c:"));
+    assert_int_equal(tr_state_of(f.it.sys, f.parent), TR_STATE_TERMINATED);
+    stage_close(&f.it);
+}
+
+static void test_rule_19_nor_by_a_future_nor_through_another(void **state)
+{
+    family f;
+    (void)state;
+    family_open(&f, act_sleep, act_ask_future, NULL);
+    tr_stop(f.it.sys, f.parent);
+    stage_pass(&f.it, TR_SECONDS(1));
+    expect_notes(&f.it, TR_EDEADLOCK);
+    assert_int_equal(tr_state_of(f.it.sys, f.parent), TR_STATE_TERMINATED);
+    stage_close(&f.it);
+
+    tr_ref middle;
+    memset(&f, 0, sizeof(f));
+    family_open(&f, act_sleep, act_nothing, NULL);
+    middle = f.it.one;
+    expect_ok(stage_ask(&f.it, middle, act_meet, &f.parent));
+    expect_ok(stage_ask(&f.it, f.child, act_meet, &middle));
+    stage_tell(&f.it, f.child, act_ask_middle, NULL);
+    stage_settle(&f.it);
+    tr_stop(f.it.sys, f.parent);
+    stage_pass(&f.it, TR_SECONDS(1));
+    expect_notes(&f.it, TR_EDEADLOCK);
+    assert_int_equal(tr_state_of(f.it.sys, f.parent), TR_STATE_TERMINATED);
+    stage_close(&f.it);
+}
+
+static void test_rule_19_nor_for_one_that_restarts(void **state)
+{
+    family f;
+    (void)state;
+    family_open(&f, act_nap_and_fail, act_ask_and_note, NULL);
+    tr_nanos before = tr_now(f.it.sys);
+    stage_pass(&f.it, TR_SECONDS(10));
+    expect_notes(&f.it, TR_EDEADLOCK);
+    assert_true(f.at - before <= TR_SECONDS(2));
+    assert_int_equal(tr_state_of(f.it.sys, f.parent), TR_STATE_RUNNING);
+    assert_int_equal(tr_state_of(f.it.sys, f.child), TR_STATE_TERMINATED);
+    stage_close(&f.it);
+}
+
+/* Only the child is to end, or its parent has not come that far. */
+static void test_rule_19_an_answer_that_will_come_is_awaited(void **state)
+{
+    family f;
+    (void)state;
+    family_open(&f, act_sleep, act_ask_and_note, NULL);
+    tr_stop(f.it.sys, f.child);
+    stage_settle(&f.it);
+    assert_int_equal(atomic_load(&f.it.note_count), 0);
+    stage_pass(&f.it, TR_SECONDS(1));
+    expect_notes(&f.it, TR_OK);
+    assert_int_equal(tr_state_of(f.it.sys, f.child), TR_STATE_TERMINATED);
+    assert_int_equal(tr_state_of(f.it.sys, f.parent), TR_STATE_RUNNING);
+    stage_close(&f.it);
+
+    // Its turn is still at work on the answer when both are told to end.
+    memset(&f, 0, sizeof(f));
+    family_open(&f, act_nothing, act_ask_for_a_nap, NULL);
+    tr_stop(f.it.sys, f.parent);
+    tr_stop(f.it.sys, f.child);
+    stage_settle(&f.it);
+    assert_int_equal(atomic_load(&f.it.note_count), 0);
+    stage_pass(&f.it, TR_SECONDS(1));
+    expect_notes(&f.it, TR_OK);
+    assert_int_equal(tr_state_of(f.it.sys, f.parent), TR_STATE_TERMINATED);
+    stage_close(&f.it);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(
+            test_rule_19_a_child_does_not_wait_for_who_waits_for_it),
+        cmocka_unit_test(test_rule_19_nor_by_a_future_nor_through_another),
+        cmocka_unit_test(test_rule_19_nor_for_one_that_restarts),
+        cmocka_unit_test(test_rule_19_an_answer_that_will_come_is_awaited),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
