@@ -279,6 +279,13 @@ void tri_route_arrived(tri_bus *bus, tri_route *r, tri_parcel *p)
         return;
     }
     tri_route_refill(bus, r);  // what an activation here has left is older
+    if (r->state == TRI_ROUTE_FLUSHING && number > r->number &&
+        number > r->next_number && tri_route_granted(bus, r, p->head)) {
+        // News of a place, as good as any: whoever has heard of no more than
+        // that goes through us. If we gave way, this one would leave again,
+        // and those behind it on the same way might find us waiting anew.
+        tri_flush_begin(bus, r, bus->here, number);
+    }
     bool granted = r->first == NULL &&
                    (r->state == TRI_ROUTE_NONE ||
                     (r->state == TRI_ROUTE_REMOTE && r->number < number)) &&

@@ -31,6 +31,20 @@ static tr_err on_plus(tr_ctx *ctx, void *self, const Plus *q)
 
 TR_ACTOR(adder, void, TR_ON(Plus, on_plus));
 
+TR_MESSAGE(Count, (int64_t, number));
+
+static int64_t last_counted;  // there is one run at a time
+
+static tr_err on_count(tr_ctx *ctx, void *self, const Count *m)
+{
+    (void)ctx, (void)self;
+    assert_int_equal(m->number, last_counted + 1);
+    last_counted = m->number;
+    return TR_OK;
+}
+
+TR_ACTOR(counter, void, TR_ON(Count, on_count));
+
 typedef struct packet {
     size_t size;
     unsigned char *bytes;
@@ -54,6 +68,10 @@ typedef struct peer {
     char text[256];        // its payload, if it is an error
     bool stubborn;         // all that comes goes back, as if we knew better
     uint32_t sent_back;
+    uint32_t questions, markers, tells;
+    uint64_t question;     // token of the last
+    uint64_t marker;       // token of the last,
+    uint64_t heard;        // ... and the place it says it has heard of
 } peer;
 
 static peer *of(tri_session *s)
@@ -133,6 +151,24 @@ static void send_back(peer *f, tri_item kind, tr_bytes bytes, tri_reader *r)
     }
 }
 
+/* Questions for a place and markers: what they say is kept. */
+static void take_note(peer *f, tri_item kind, tri_reader *r)
+{
+    char text[TRI_ID_MAX + 1];
+    if (kind == TRI_ITEM_PLACE) {
+        f->questions++;
+        f->question = tri_read_u64(r);
+    } else if (kind == TRI_ITEM_FLUSH) {
+        f->markers++;
+        (void)tri_read_u32(r);
+        f->marker = tri_read_u64(r);
+        (void)tri_read_u8(r);
+        tri_read_text(r, text, TRI_ID_MAX);
+        f->heard = tri_read_u64(r);
+    }
+    assert_false(r->failed);
+}
+
 static bool take(tri_session *s, tr_bytes bytes)
 {
     peer *f = of(s);
@@ -146,9 +182,11 @@ static bool take(tri_session *s, tr_bytes bytes)
         return true;
     }
     if (kind != TRI_ITEM_MESSAGE) {
+        take_note(f, kind, &r);
         return true;
     }
     assert_true(tri_envelope_read(&r, &e));
+    f->tells += e.direction == TRI_ONE_WAY;
     if (e.direction == TRI_REQUEST) {
         on_request(f, &e);
     } else if (e.direction == TRI_RESPONSE) {
@@ -227,6 +265,7 @@ static void open_peer(peer *f, const char *ns)
         TR_OK);
     f->bus = tri_bus_of(tri_cluster_of(f->sys));
     assert_int_equal(tr_host(f->sys, adder), TR_OK);
+    assert_int_equal(tr_host(f->sys, counter), TR_OK);
     tri_session_init(&f->session, &ops, &f->sys->mem, 1, 1, 0);
     // Anything opens the stream, with the greeting in front.
     tri_writer w = item(f, TRI_ITEM_FLUSHED);
@@ -248,13 +287,19 @@ static void close_peer(peer *f)
     tr_sim_free(f->sim);
 }
 
-/* A name of that kind whose shard node 0 owns. */
-static void name(const char *kind, int nth, char *out, size_t size)
+/* A name of that kind whose shard the node owns. */
+static void name_at(uint32_t owner, const char *kind, int nth, char *out,
+                    size_t size)
 {
     for (int i = 0; nth >= 0; i++) {
         snprintf(out, size, "shop::%s/k%d", kind, i);
-        nth -= tri_shard_of(out, strlen(out)) % 2 == 0;
+        nth -= tri_shard_of(out, strlen(out)) % 2 == owner;
     }
+}
+
+static void name(const char *kind, int nth, char *out, size_t size)
+{
+    name_at(0, kind, nth, out, size);
 }
 
 static void declare(peer *f, const tr_type *type, const char *table)
@@ -380,6 +425,100 @@ static void test_MS7_BU6_X30_to_and_fro_has_an_end(void **state)
     close_peer(&f);
 }
 
+/* ---- markers ---- */
+
+static int64_t place(uint32_t count)
+{
+    return (int64_t)(UINT64_C(1) << 32 | count);
+}
+
+static void answer_question(peer *f, uint32_t node, uint32_t count)
+{
+    tri_writer w = item(f, TRI_ITEM_PLACED);
+    tri_write_u64(&w, f->question);
+    tri_write_u32(&w, TR_OK);
+    tri_write_u8(&w, TRI_PLACE_ALREADY);
+    tri_write_u32(&w, node);
+    tri_write_u64(&w, (uint64_t)place(count));
+    put(f, &w);
+    run(f, 20);
+}
+
+/* It was in a mailbox of node 1; the actor is to begin on node 0 now. */
+static void hand_over(peer *f, const char *target, uint32_t count, Count told)
+{
+    unsigned char bytes[64];
+    size_t size = tri_binary_write(&Count_tr_type, &told, bytes,
+                                   sizeof(bytes), NULL);
+    tri_envelope e = {.direction = TRI_ONE_WAY, .sender_node = 1, .type = 1,
+                      .through = TRI_THROUGH_ALL,
+                      .place = (uint64_t)place(count),
+                      .payload = {bytes, size}};
+    snprintf(e.target, sizeof(e.target), "%s", target);
+    tri_writer w = item(f, TRI_ITEM_MESSAGE);
+    tri_envelope_write(&w, &e);
+    put(f, &w);
+}
+
+/*
+ * A node that follows its messages and gets others that say the actor is to
+ * begin there has heard of that place: it does not give way to a node that
+ * knows no more. What has come to it would leave again, and those behind it
+ * would be before it when it came back.
+ */
+static void test_X30_MS4_DI11_mail_says_where_its_actor_is(void **state)
+{
+    enum { JOIN = 2 };
+    peer f;
+    char text[64];
+    (void)state;
+    open_peer(&f, "shop");
+    last_counted = 0;
+    name_at(1, "counter", 0, text, sizeof(text));
+    declare(&f, &Count_tr_type, "");
+    tr_tell(f.sys, tr_virtual_named(f.sys, text), Count, .number = 3);
+    run(&f, 20);
+    answer_question(&f, 1, 1);
+    assert_int_equal(f.tells, 1);
+    // Another activation than we knew: a marker follows the first message.
+    tri_writer w = item(&f, TRI_ITEM_MOVED);
+    tri_write_u32(&w, 1);
+    tri_write_u64(&w, (uint64_t)place(2));
+    tri_write_u8(&w, false);
+    tri_write_text(&w, text);
+    put(&f, &w);
+    run(&f, 20);
+    assert_int_equal(f.markers, 1);
+    assert_int_equal(f.heard, place(2));
+    hand_over(&f, text, 4, (Count){.number = 1});
+    // The marker is answered by one who has heard of the same place.
+    w = item(&f, TRI_ITEM_FLUSHED);
+    tri_write_u64(&w, f.marker);
+    tri_write_u64(&w, (uint64_t)place(4));
+    tri_write_u8(&w, JOIN);
+    put(&f, &w);
+    run(&f, 20);
+    assert_int_equal(f.tells, 1);  // nothing has left again
+    assert_int_equal(f.markers, 2);
+    assert_int_equal(f.heard, place(4));
+    hand_over(&f, text, 4, (Count){.number = 2});
+    run(&f, 20);
+    // Behind them comes what we had sent, and the marker.
+    hand_over(&f, text, 4, (Count){.number = 3});
+    w = item(&f, TRI_ITEM_FLUSH);
+    tri_write_u32(&w, 0);
+    tri_write_u64(&w, f.marker);
+    tri_write_u8(&w, 1);
+    tri_write_text(&w, text);
+    tri_write_u64(&w, (uint64_t)place(4));
+    put(&f, &w);
+    run(&f, 20);
+    answer_question(&f, 0, 4);
+    assert_int_equal(last_counted, 3);
+    assert_int_equal(f.tells, 1);
+    close_peer(&f);
+}
+
 static void test_MS12_a_payload_must_be_of_its_type(void **state)
 {
     peer f;
@@ -444,6 +583,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_BU1_BU2_BU5_BU9_VA13_calls_of_a_bus),
         cmocka_unit_test(test_MS7_BU6_X30_to_and_fro_has_an_end),
+        cmocka_unit_test(test_X30_MS4_DI11_mail_says_where_its_actor_is),
         cmocka_unit_test(test_MS12_a_payload_must_be_of_its_type),
         cmocka_unit_test(test_MS12_what_was_not_declared_is_refused),
         cmocka_unit_test(test_VA8_VA9_another_namespace_is_kept_out),
