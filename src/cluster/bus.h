@@ -36,6 +36,7 @@ enum {
 
 #define TRI_ROUTE_RETRY TR_MS(50)       // an owner that cannot say yet
 #define TRI_ROUTE_HOLD  TR_SECONDS(10)  // then the mail is given up
+#define TRI_ASK_WAIT    TR_SECONDS(10)  // for an owner that says nothing
 #define TRI_FLUSH_WAIT  TR_SECONDS(10)
 #define TRI_HANDOVER    TR_SECONDS(1)   // for claims of a shard's actors
 #define TRI_TTL_MAX_MS  (UINT32_C(24) * 60 * 60 * 1000)

@@ -1,9 +1,9 @@
 /*
  * bus_ask.c - where is it? Asking the owner of its shard.
  *
- * Invariant: a route that is ASKING has a question under way, found by its
- * token, or a timer after which it asks again. It asks for TRI_ROUTE_HOLD in
- * all; then its mail is given up.
+ * Invariant: a route that is ASKING has a timer after which it asks again,
+ * and may have a question under way, found by its token. Once a question has
+ * failed it asks for TRI_ROUTE_HOLD in all; then its mail is given up.
  */
 #include "cluster/bus_route.h"
 
@@ -206,6 +206,8 @@ void tri_route_ask(tri_bus *bus, tri_route *r)
         tri_route_ask_later(bus, r);
     } else if (!tri_bus_put_mail(bus, owner, &w, NULL)) {
         tri_route_ask_later(bus, r);
+    } else {
+        tri_route_pause(bus, r, TRI_ASK_WAIT);
     }
 }
 

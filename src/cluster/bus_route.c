@@ -358,6 +358,10 @@ void tri_route_timer(tri_bus *bus, tri_route *r)
 {
     if (r->state == TRI_ROUTE_FLUSHING) {
         tri_flush_end(bus, r);
+    } else if (r->state == TRI_ROUTE_ASKING && r->token != 0) {
+        // The owner has given us up, and its answer with us: its stream to
+        // us has ended, ours to it has not, so nothing else tells us.
+        tri_route_ask_later(bus, r);
     } else if (r->state == TRI_ROUTE_ASKING) {
         r->state = TRI_ROUTE_NONE;
         if (r->first != NULL) {

@@ -425,6 +425,33 @@ static void test_MS7_BU6_X30_to_and_fro_has_an_end(void **state)
     close_peer(&f);
 }
 
+/* An owner that took the question and has given us up says nothing. */
+static void test_DI6_X8_X10_a_question_is_asked_again(void **state)
+{
+    enum { WAIT = TRI_ASK_WAIT / TR_MS(5) };  // steps
+    peer f;
+    char text[64];
+    tr_dead_info letters[4] = {0};
+    (void)state;
+    open_peer(&f, "shop");
+    name_at(1, "far", 0, text, sizeof(text));
+    tr_tell(f.sys, tr_virtual_named(f.sys, text), Plus, .a = 1);
+    run(&f, 40);
+    assert_int_equal(f.questions, 1);
+    uint64_t first = f.question;
+    run(&f, WAIT);
+    assert_int_equal(f.questions, 2);
+    assert_true(f.question > first);
+    assert_int_equal(tr_dead_letters(f.sys, letters, 4), 0);
+    // Not for ever: then its mail is given up, as with an owner who is lost.
+    run(&f, WAIT + 40);
+    assert_int_equal(f.questions, 2);
+    assert_int_equal(tr_dead_letters(f.sys, letters, 4), 1);
+    assert_int_equal(letters[0].reason, TR_DEAD_UNREACHABLE);
+    assert_int_equal(f.tells, 0);
+    close_peer(&f);
+}
+
 /* ---- markers ---- */
 
 static int64_t place(uint32_t count)
@@ -583,6 +610,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_BU1_BU2_BU5_BU9_VA13_calls_of_a_bus),
         cmocka_unit_test(test_MS7_BU6_X30_to_and_fro_has_an_end),
+        cmocka_unit_test(test_DI6_X8_X10_a_question_is_asked_again),
         cmocka_unit_test(test_X30_MS4_DI11_mail_says_where_its_actor_is),
         cmocka_unit_test(test_MS12_a_payload_must_be_of_its_type),
         cmocka_unit_test(test_MS12_what_was_not_declared_is_refused),
