@@ -65,26 +65,6 @@ void tri_drain_node(tri_worker *worker, tr_ref self, tri_node *node,
     }
 }
 
-static void redirect_queue(tr_ctx *ctx, tr_ref target)
-{
-    tri_cell *cell = ctx->cell;
-    tri_node *node = cell->queue;
-    cell->queue = NULL;
-    tr_ref self = tri_cell_ref(ctx->sys, cell);
-    while (node != NULL) {
-        tri_node *next = node->next;
-        tr_msg *msg = tri_msg_from(node);
-        if (node->kind != TRI_NODE_USER || (node->flags & TRI_MSG_TIMER)) {
-            tri_drain_node(ctx->worker, self, node, TR_DEAD_DRAINED);
-        } else {
-            tri_actor_from who = {.sys = ctx->sys, .worker = ctx->worker,
-                                  .sender = msg->sender};
-            tri_send(&who, target, msg);
-        }
-        node = next;
-    }
-}
-
 void tri_queue_gather(tri_cell *cell)
 {
     tri_ext *ext = tri_ext_of(cell);
@@ -143,6 +123,57 @@ static void drain_virtual(tr_ctx *ctx)
     cell->queue = rest;
 }
 
+/* A message that no life will handle, by the strategy. Takes node. */
+static void drain_one(tr_ctx *ctx, tri_node *node)
+{
+    tri_worker *worker = ctx->worker;
+    tri_cell *cell = ctx->cell;
+    const tri_props *props = cell->props;
+    tr_drain how = props != NULL ? props->drain : TR_DRAIN_DEAD_LETTERS;
+    tr_msg *msg = tri_msg_from(node);
+
+    if (tri_is_counted(node)) {
+        tri_count_again(cell, -1);
+    }
+    if (node->kind != TRI_NODE_USER || (node->flags & TRI_MSG_TIMER) ||
+        how == TR_DRAIN_DEAD_LETTERS ||
+        (how == TR_DRAIN_REDIRECT && props->drain_to.cell == 0)) {
+        tri_drain_node(worker, tri_cell_ref(ctx->sys, cell), node,
+                       TR_DEAD_DRAINED);
+    } else if (how == TR_DRAIN_REDIRECT) {
+        tri_actor_from who = {.sys = ctx->sys, .worker = worker,
+                              .sender = msg->sender};
+        tri_send(&who, props->drain_to, msg);
+    } else {
+        tri_count(&worker->count.dropped);
+        tri_answer_error(worker, msg, TR_ESTOPPED, NULL);
+    }
+}
+
+void tri_drain_requests(tr_ctx *ctx)
+{
+    tri_cell *cell = ctx->cell;
+    if (tri_cell_is_virtual(cell)) {
+        return;  // X30
+    }
+    uint32_t left = 0;
+    tri_queue_gather(cell);
+    tri_node **link = &cell->queue;
+    while (*link != NULL) {
+        tri_node *node = *link;
+        if (node->kind != TRI_NODE_USER || (node->flags & TRI_MSG_TIMER) ||
+            (node->flags & (TRI_MSG_ASK | TRI_MSG_ANSWERED)) != TRI_MSG_ASK) {
+            link = &node->next;
+            left++;
+        } else {
+            *link = node->next;
+            drain_one(ctx, node);
+        }
+    }
+    // Relaxed: for observers.
+    atomic_store_explicit(&cell->queued, left, memory_order_relaxed);
+}
+
 void tri_drain(tr_ctx *ctx)
 {
     tri_cell *cell = ctx->cell;
@@ -150,27 +181,12 @@ void tri_drain(tr_ctx *ctx)
         drain_virtual(ctx);
         return;
     }
-    tri_worker *worker = ctx->worker;
-    const tri_props *props = cell->props;
-    tr_drain how = props != NULL ? props->drain : TR_DRAIN_DEAD_LETTERS;
-
     tri_queue_gather(cell);
-    if (how == TR_DRAIN_REDIRECT && props->drain_to.cell != 0) {
-        redirect_queue(ctx, props->drain_to);
-    } else if (how == TR_DRAIN_DROP) {
-        tr_ref self = tri_cell_ref(ctx->sys, cell);
-        while (cell->queue != NULL) {
-            tri_node *node = cell->queue;
-            cell->queue = node->next;
-            if (node->kind == TRI_NODE_USER && !(node->flags & TRI_MSG_TIMER)) {
-                tri_count(&worker->count.dropped);
-                tri_answer_error(worker, tri_msg_from(node), TR_ESTOPPED,
-                                 NULL);
-            } else {
-                tri_drain_node(worker, self, node, TR_DEAD_DRAINED);
-            }
-        }
-    } else {
-        tri_queue_dead(worker, cell, TR_DEAD_DRAINED);
+    while (cell->queue != NULL) {
+        tri_node *node = cell->queue;
+        cell->queue = node->next;
+        drain_one(ctx, node);
     }
+    // Relaxed: for observers.
+    atomic_store_explicit(&cell->queued, 0, memory_order_relaxed);
 }

@@ -276,6 +276,11 @@ void tri_drain_node(tri_worker *worker, tr_ref self, tri_node *node,
                     uint32_t reason);
 /* The queue of an actor that has ended, by its strategy. */
 void tri_drain(tr_ctx *ctx);
+/*
+ * The same for requests alone, before the actor waits for its children: one of
+ * them, or whoever a child waits for, may wait for the answer.
+ */
+void tri_drain_requests(tr_ctx *ctx);
 
 /* ---- ask.c ---- */
 

@@ -558,7 +558,10 @@ static tri_step one_step(tr_ctx *ctx)
             tri_deadline_disarm(ctx->sys, cell);  // theirs is shorter
         }
         tri_family_close(cell, true);
-        tri_family_awaited(cell, tri_children_live(cell) > 0);
+        if (tri_children_live(cell) > 0) {
+            tri_drain_requests(ctx);  // they may wait for the answer
+            tri_family_awaited(cell, true);
+        }
         tri_children_signal(ctx, cell->reason == TR_KILLED   ? TRI_SIG_KILL
                              : cell->reason == TR_FORCED ? TRI_SIG_FORCE
                                                          : TRI_SIG_STOP);
