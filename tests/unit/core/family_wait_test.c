@@ -171,6 +171,11 @@ static void test_rule_19_nor_for_one_that_restarts(void **state)
     assert_int_equal(tr_state_of(f.it.sys, f.parent), TR_STATE_RUNNING);
     assert_int_equal(tr_state_of(f.it.sys, f.child), TR_STATE_TERMINATED);
     stage_close(&f.it);
+
+    family_open(&f, act_nap_and_fail, act_ask_future, NULL);
+    stage_pass(&f.it, TR_SECONDS(10));
+    expect_notes(&f.it, TR_EDEADLOCK);
+    stage_close(&f.it);
 }
 
 /* Only the child is to end, or its parent has not come that far. */
