@@ -126,3 +126,15 @@ tr_err tr_refuse(tr_ctx *ctx, const void *m, tr_err err, const char *format,
     tri_answer_copy(ctx->worker, msg, tri_blame(err), text);
     return TR_OK;
 }
+
+void tri_pass_on(tr_ctx *ctx, tr_msg *msg, tr_ref to)
+{
+    if ((msg->node.flags & TRI_MSG_ASK) &&
+        tri_edge_move(ctx, msg, to) != TR_OK) {
+        tri_answer_error(ctx->worker, msg, TR_EDEADLOCK, ctx->fail_text);
+        return;
+    }
+    tri_actor_from who = {.sys = ctx->sys, .worker = ctx->worker,
+                          .sender = msg->sender};
+    tri_send(&who, to, msg);
+}

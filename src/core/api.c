@@ -281,14 +281,7 @@ void tr_forward(tr_ctx *ctx, tr_ref to, const void *m)
         gone_from_turn(ctx, msg);
     }
     sent->node.flags &= (uint8_t)~TRI_MSG_FOREIGN;
-    if ((sent->node.flags & TRI_MSG_ASK) &&
-        tri_edge_move(ctx, sent, to) != TR_OK) {
-        tri_answer_error(ctx->worker, sent, TR_EDEADLOCK, ctx->fail_text);
-        return;
-    }
-    tri_actor_from who = {.sys = ctx->sys, .worker = ctx->worker,
-                          .sender = sent->sender};
-    tri_send(&who, to, sent);
+    tri_pass_on(ctx, sent, to);
 }
 
 tr_err tr_stash(tr_ctx *ctx, const void *m)

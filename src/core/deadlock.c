@@ -319,10 +319,7 @@ static bool awaits_descendant(tri_cell *cell, tr_ref to, tri_cell *from)
         atomic_load_explicit(&cell->id, memory_order_relaxed) != to.id) {
         return false;
     }
-    while (from != NULL && from != cell) {
-        from = tri_cell_parent(from);
-    }
-    return from != NULL;
+    return tri_is_ancestor(cell, from);
 }
 
 /* The ancestor at the end of the chain; NULL: it ends elsewhere. */
@@ -358,17 +355,21 @@ static void cut_for_family(tr_ctx *turn, tri_wait *wait, tri_cell *ancestor)
 
 void tri_edge_cut_family(tr_ctx *ctx)
 {
-    tri_ext *ext = tri_ext_of(ctx->cell);
-    for (tr_ctx *turn = ext != NULL ? ext->parked : NULL; turn != NULL;
+    tri_cell *cell = ctx->cell;
+    tri_ext *ext = tri_ext_of(cell);
+    link edge;
+    // Relaxed: we own the cell. The edge, and not the wait, says whom a turn
+    // waits for: its request may have been passed on.
+    uint64_t id = atomic_load_explicit(&cell->id, memory_order_relaxed);
+    if (ext == NULL || !edge_of(cell, id, &edge)) {
+        return;
+    }
+    tri_cell *ancestor = family_behind(cell, edge.to);
+    for (tr_ctx *turn = ancestor != NULL ? ext->parked : NULL; turn != NULL;
          turn = turn->next) {
         tri_wait *wait = turn->wait;
-        if (turn->ready || wait == NULL || wait->done ||
-            (wait->kind != TRI_WAIT_REPLY && wait->kind != TRI_WAIT_FUTURE) ||
-            (wait->target.cell >> 48) != ctx->sys->tag) {
-            continue;
-        }
-        tri_cell *ancestor = family_behind(ctx->cell, wait->target);
-        if (ancestor != NULL) {
+        if (!turn->ready && wait != NULL && wait->has_edge &&
+            wait->kind != TRI_WAIT_ROOM) {
             cut_for_family(turn, wait, ancestor);
         }
     }

@@ -135,15 +135,12 @@ static void drain_one(tr_ctx *ctx, tri_node *node)
     if (tri_is_counted(node)) {
         tri_count_again(cell, -1);
     }
-    if (node->kind != TRI_NODE_USER || (node->flags & TRI_MSG_TIMER) ||
-        how == TR_DRAIN_DEAD_LETTERS ||
+    if (!tri_is_counted(node) || how == TR_DRAIN_DEAD_LETTERS ||
         (how == TR_DRAIN_REDIRECT && props->drain_to.cell == 0)) {
         tri_drain_node(worker, tri_cell_ref(ctx->sys, cell), node,
                        TR_DEAD_DRAINED);
     } else if (how == TR_DRAIN_REDIRECT) {
-        tri_actor_from who = {.sys = ctx->sys, .worker = worker,
-                              .sender = msg->sender};
-        tri_send(&who, props->drain_to, msg);
+        tri_pass_on(ctx, msg, props->drain_to);
     } else {
         tri_count(&worker->count.dropped);
         tri_answer_error(worker, msg, TR_ESTOPPED, NULL);
@@ -161,7 +158,7 @@ void tri_drain_requests(tr_ctx *ctx)
     tri_node **link = &cell->queue;
     while (*link != NULL) {
         tri_node *node = *link;
-        if (node->kind != TRI_NODE_USER || (node->flags & TRI_MSG_TIMER) ||
+        if (!tri_is_counted(node) ||
             (node->flags & (TRI_MSG_ASK | TRI_MSG_ANSWERED)) != TRI_MSG_ASK) {
             link = &node->next;
             left++;

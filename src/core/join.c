@@ -420,23 +420,13 @@ static tr_err join_send(tri_worker *worker, tr_ref target, tri_join *join)
     return TR_OK;
 }
 
-static bool is_ancestor(tri_cell *cell, tr_ref of)
-{
-    for (; cell != NULL; cell = tri_cell_parent(cell)) {
-        if (cell == tri_ref_cell(of)) {
-            return true;
-        }
-    }
-    return false;
-}
-
 static tr_err join_inside(tr_ctx *ctx, tr_ref ref, tr_nanos timeout,
                           uint8_t flags, tr_result *result, void *state)
 {
     if (!tri_can_park(ctx)) {
         return TR_EWOULDBLOCK;
     }
-    if (is_ancestor(ctx->cell, ref)) {
+    if (tri_is_ancestor(tri_ref_cell(ref), ctx->cell)) {
         tri_error_set(ctx, "joining oneself or an ancestor");
         return TR_EDEADLOCK;  // rule 20
     }

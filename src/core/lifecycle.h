@@ -250,6 +250,14 @@ void tri_family_close(tri_cell *cell, bool closed);
 /* Whether it waits for its children to end: TRI_CELL_FAMILY. */
 void tri_family_awaited(tri_cell *cell, bool awaited);
 uint32_t tri_children_live(tri_cell *cell);
+/* Is it the cell itself, or above it? The owner of `of`. */
+static inline bool tri_is_ancestor(const tri_cell *cell, tri_cell *of)
+{
+    while (of != NULL && of != cell) {
+        of = tri_cell_parent(of);
+    }
+    return of != NULL;
+}
 
 /* Tells the parent of our failure; false: there is none any more. */
 bool tri_tell_parent(tri_worker *worker, tri_cell *cell);

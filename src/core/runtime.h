@@ -640,6 +640,8 @@ void tri_bounded_trim(tri_worker *worker, tri_cell *cell);
 
 void tri_answer_error(tri_worker *worker, tr_msg *msg, tr_err err,
                       const char *text);
+/* Sends a message, or a request that its asker then awaits there. Takes msg. */
+void tri_pass_on(tr_ctx *ctx, tr_msg *msg, tr_ref to);
 /* Answers with a value, outside of a turn; takes msg, which is freed. */
 void tri_answer_value(tri_worker *worker, tr_msg *msg, tr_ref from,
                       const void *payload);

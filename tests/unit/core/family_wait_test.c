@@ -206,6 +206,44 @@ static void test_rule_19_an_answer_that_will_come_is_awaited(void **state)
     stage_close(&f.it);
 }
 
+static tr_err act_hand_on(tr_ctx *ctx, puppet *self, const Act *m, void *arg)
+{
+    (void)arg;
+    if (tr_ref_eq(tr_self(ctx), self->stage->one)) {
+        return act_nap_and_answer(ctx, self, m, NULL);
+    }
+    tr_forward(ctx, self->peer, m);
+    return TR_OK;
+}
+
+static tr_err act_ask_who_hands_on(tr_ctx *ctx, puppet *self, const Act *m,
+                                   void *arg)
+{
+    (void)m;
+    (void)arg;
+    stage_note(self->stage, act_ask(ctx, self->peer, act_hand_on, NULL,
+                                    TR_MINUTES(60)));
+    return TR_OK;
+}
+
+/* The request is with another now, who answers: that is no circle. */
+static void test_rule_19_a_request_that_was_passed_on_is_awaited(void **state)
+{
+    family f;
+    (void)state;
+    family_open(&f, act_nothing, act_nothing, NULL);
+    expect_ok(stage_ask(&f.it, f.parent, act_meet, &f.it.one));
+    stage_tell(&f.it, f.child, act_ask_who_hands_on, NULL);
+    stage_settle(&f.it);
+    tr_stop(f.it.sys, f.parent);
+    stage_settle(&f.it);
+    assert_int_equal(atomic_load(&f.it.note_count), 0);
+    stage_pass(&f.it, TR_SECONDS(1));
+    expect_notes(&f.it, TR_OK);
+    assert_int_equal(tr_state_of(f.it.sys, f.parent), TR_STATE_TERMINATED);
+    stage_close(&f.it);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -214,6 +252,7 @@ int main(void)
         cmocka_unit_test(test_rule_19_nor_by_a_future_nor_through_another),
         cmocka_unit_test(test_rule_19_nor_for_one_that_restarts),
         cmocka_unit_test(test_rule_19_an_answer_that_will_come_is_awaited),
+        cmocka_unit_test(test_rule_19_a_request_that_was_passed_on_is_awaited),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
