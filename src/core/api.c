@@ -8,6 +8,7 @@
 
 #include "core/lifecycle.h"
 #include "core/mailbox.h"
+#include "core/private.h"
 #include "core/probe.h"
 
 enum { STASH_MAX = 1 << 20 };
@@ -105,7 +106,7 @@ tell_quick(tr_ctx *ctx, uint64_t to_cell, uint64_t to_id, const tr_type *type,
     }
     worker->sends_left--;
     if (idle) {
-        tri_schedule(worker, cell);
+        tri_schedule_quick(worker, cell);
     }
 }
 

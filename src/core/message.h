@@ -126,12 +126,14 @@ static inline void tri_copy_small(void *to, const void *from, size_t size)
 {
     char *t = to;
     const char *f = from;
-    if (size >= 16) {
-        memcpy(t, f, 16);
-        memcpy(t + size - 16, f + size - 16, 16);
-    } else if (size >= 8) {
-        memcpy(t, f, 8);
-        memcpy(t + size - 8, f + size - 8, 8);
+    if (TRI_LIKELY(size >= 8)) {
+        if (TRI_LIKELY(size <= 16)) {
+            memcpy(t, f, 8);
+            memcpy(t + size - 8, f + size - 8, 8);
+        } else {
+            memcpy(t, f, 16);
+            memcpy(t + size - 16, f + size - 16, 16);
+        }
     } else if (size >= 4) {
         memcpy(t, f, 4);
         memcpy(t + size - 4, f + size - 4, 4);
@@ -215,9 +217,10 @@ static inline tr_msg *tri_ask_new(tri_cache *cache, const tr_type *type,
 /* Nothing in front, nothing to release, and a block of its class. */
 static inline bool tri_msg_is_plain(const tr_msg *msg)
 {
-    return (msg->node.flags & (TRI_MSG_ASK | TRI_MSG_BLOBS | TRI_MSG_ERROR |
-                               TRI_MSG_TIMER | TRI_MSG_CONTEXT)) == 0 &&
-           msg->node.klass < TRI_CLASS_COUNT;
+    return TRI_LIKELY((msg->node.flags &
+                       (TRI_MSG_ASK | TRI_MSG_BLOBS | TRI_MSG_ERROR |
+                        TRI_MSG_TIMER | TRI_MSG_CONTEXT)) == 0) &&
+           TRI_LIKELY(msg->node.klass < TRI_CLASS_COUNT);
 }
 
 /* Takes msg. */

@@ -60,12 +60,8 @@ static inline uint32_t tri_private_waiting(tri_worker *worker)
 static inline void tri_own_append(tri_worker *worker, tri_cell *cell)
 {
     cell->run_next = NULL;
-    if (worker->own != NULL) {
-        worker->own_last->run_next = cell;
-    } else {
-        worker->own = cell;
-    }
-    worker->own_last = cell;
+    *worker->own_end = cell;
+    worker->own_end = &cell->run_next;
     // Relaxed: for others it is a hint.
     atomic_store_explicit(
         &worker->own_count,
@@ -79,7 +75,7 @@ static inline void tri_own_prepend(tri_worker *worker, tri_cell *first,
 {
     last->run_next = worker->own;
     if (worker->own == NULL) {
-        worker->own_last = last;
+        worker->own_end = &last->run_next;
     }
     worker->own = first;
     // Relaxed: for others it is a hint.
@@ -97,6 +93,8 @@ static inline tri_cell *tri_own_take(tri_worker *worker)
         worker->own = cell->run_next;
         if (worker->own != NULL) {
             __builtin_prefetch(worker->own->state, 1);
+        } else {
+            worker->own_end = &worker->own;
         }
         // Relaxed: for others it is a hint.
         atomic_store_explicit(
@@ -110,16 +108,15 @@ static inline tri_cell *tri_own_take(tri_worker *worker)
 /* The index-th oldest of the FIFO, or NULL. Whoever is in. */
 static inline tri_cell *tri_own_remove(tri_worker *worker, uint32_t index)
 {
-    tri_cell **link = &worker->own, *before = NULL;
+    tri_cell **link = &worker->own;
     for (; index > 0 && *link != NULL; index--) {
-        before = *link;
-        link = &before->run_next;
+        link = &(*link)->run_next;
     }
     tri_cell *cell = *link;
     if (cell != NULL) {
         *link = cell->run_next;
         if (cell->run_next == NULL) {
-            worker->own_last = before;
+            worker->own_end = link;
         }
         // Relaxed: for others it is a hint.
         atomic_store_explicit(
@@ -170,7 +167,8 @@ static inline void tri_own_push(tri_worker *worker, tri_cell *cell)
 static inline tri_cell *tri_own_pop(tri_worker *worker)
 {
     // Relaxed: a thief only takes, nothing appears behind our back.
-    if (atomic_load_explicit(&worker->own_count, memory_order_relaxed) == 0) {
+    if (TRI_UNLIKELY(atomic_load_explicit(&worker->own_count,
+                                          memory_order_relaxed) == 0)) {
         return NULL;
     }
     tri_private_enter(worker);
@@ -179,6 +177,20 @@ static inline tri_cell *tri_own_pop(tri_worker *worker)
     return cell;
 }
 
+/* Is more to be done than to pick one of our own? */
+static inline bool tri_looks_around(tri_worker *worker)
+{
+    // Relaxed: hints; who looks around looks properly.
+    return TRI_UNLIKELY(worker->tick % TRI_LOOK_EVERY == 0) ||
+           TRI_UNLIKELY(atomic_load_explicit(&worker->inbox,
+                                             memory_order_relaxed) != NULL) ||
+           TRI_UNLIKELY(atomic_load_explicit(&worker->look,
+                                             memory_order_relaxed) != 0);
+}
+
+/* The rest of tri_worker_next. */
+tri_cell *tri_next_other(tri_worker *worker);
+
 /* Whether it is no thread's and of our group; a home may still bind it. */
 static inline bool tri_runs_here(tri_worker *worker, tri_cell *cell)
 {
@@ -186,6 +198,17 @@ static inline bool tri_runs_here(tri_worker *worker, tri_cell *cell)
     // Relaxed: fixed at spawn.
     return (atomic_load_explicit(&cell->flags, memory_order_relaxed) &
             WHERE) == worker->group_bits;
+}
+
+/* tri_schedule where nothing is special about the cell, in line. */
+static inline void tri_schedule_quick(tri_worker *worker, tri_cell *cell)
+{
+    if (TRI_LIKELY(cell->home == TRI_HOME_NONE &&
+                   tri_runs_here(worker, cell))) {
+        tri_own_push(worker, cell);
+    } else {
+        tri_schedule(worker, cell);
+    }
 }
 
 /*
@@ -219,6 +242,24 @@ static inline uint32_t tri_fresh_count(tri_worker *worker)
     // Relaxed: a thief only takes.
     return atomic_load_explicit(&worker->fresh_bottom, memory_order_relaxed) -
            atomic_load_explicit(&worker->fresh_top, memory_order_relaxed);
+}
+
+/*
+ * What the worker runs next; NULL: it must leave. The usual case is in line:
+ * the oldest of our own, nothing special to do.
+ */
+static inline tri_cell *tri_worker_next(tri_worker *worker)
+{
+    if (TRI_LIKELY(!tri_looks_around(worker)) &&
+        TRI_LIKELY(worker->hand == NULL) &&
+        TRI_LIKELY(tri_fresh_count(worker) < TRI_FRESH_MANY)) {
+        tri_cell *cell = tri_own_pop(worker);
+        if (TRI_LIKELY(cell != NULL)) {
+            worker->tick++;
+            return cell;
+        }
+    }
+    return tri_next_other(worker);
 }
 
 /* Makes room for more; without memory the oldest goes to the FIFO. */

@@ -248,7 +248,7 @@ struct tri_worker {
     _Alignas(128) _Atomic(uint32_t) busy;  // the worker is in
     bool fences;                   // the world has no barrier
     _Atomic(uint32_t) own_count;
-    tri_cell *own, *own_last;      // own_last: where own is not NULL
+    tri_cell *own, **own_end;      // oldest first; where the next one goes
     _Atomic(uint32_t) fresh_top, fresh_bottom;
     tri_cell **fresh;              // spawned and not yet run
     uint32_t fresh_mask;           // its room, a power of two, less one
@@ -538,8 +538,6 @@ void tri_schedule(tri_worker *worker, tri_cell *cell);
 void tri_schedule_fresh(tri_worker *worker, tri_cell *cell);
 /* Whether nothing binds it elsewhere: it may go among this worker's own. */
 bool tri_schedules_here(tri_worker *worker, tri_cell *cell);
-/* The next cell to run, or NULL when the loop must leave. May sleep. */
-tri_cell *tri_worker_next(tri_worker *worker);
 uint32_t tri_worker_runnable(tri_worker *worker);
 tri_cell *tri_worker_pick(tri_worker *worker, uint32_t index);
 void tri_worker_fire(tri_worker *worker, tr_nanos now);

@@ -522,27 +522,13 @@ static tri_cell *pick(tri_worker *worker)
 
 static tri_cell *next_slowly(tri_worker *worker);
 
-tri_cell *tri_worker_next(tri_worker *worker)
+tri_cell *tri_next_other(tri_worker *worker)
 {
-    // The usual case first: something of our own, nothing special to do.
-    uint32_t tick = worker->tick;
-    // Relaxed: hints; the slow way looks properly.
-    if (TRI_LIKELY(
-            tick % TRI_LOOK_EVERY != 0 &&
-            atomic_load_explicit(&worker->inbox, memory_order_relaxed) ==
-                NULL &&
-            atomic_load_explicit(&worker->look, memory_order_relaxed) == 0)) {
+    if (TRI_LIKELY(!tri_looks_around(worker))) {
         tri_cell *cell = worker->hand;
-        if (cell != NULL) {
-            worker->hand = NULL;
-            worker->tick = tick + 1;
-            return cell;
-        }
-        cell = TRI_LIKELY(tri_fresh_count(worker) < TRI_FRESH_MANY)
-                             ? tri_own_pop(worker)
-                             : NULL;
-        if (TRI_LIKELY(cell != NULL) || (cell = fresh_pick(worker)) != NULL) {
-            worker->tick = tick + 1;
+        worker->hand = NULL;
+        if (cell != NULL || (cell = fresh_pick(worker)) != NULL) {
+            worker->tick++;
             return cell;
         }
     }

@@ -32,6 +32,7 @@ tri_worker *tri_worker_new(tr_system *sys, tri_group *group)
         return NULL;
     }
     worker->fresh_mask = TRI_FRESH - 1;
+    worker->own_end = &worker->own;
     worker->sys = sys;
     worker->group = group;
     worker->group_bits = group != NULL
