@@ -357,6 +357,7 @@ struct tri_ext {
     tri_holding *holdings;            // all there are; end with the heap
     uint64_t version;                 // of the stored state, or snapshot
     uint64_t sequence;                // of the newest event: sourcing.c
+    uint64_t chain;                   // of it, as its store says, or 0
     uint64_t snapshot;                // the event that the last one was due at
     bool emitting;                    // events are on their way to the store
     _Atomic(uint32_t) stores;         // questions the store has not answered

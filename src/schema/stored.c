@@ -17,8 +17,8 @@
 
 /* Most values fit; larger ones are written twice. */
 #define FIRST_GUESS 256
-/* Type, '@', number, '/', serializer, ' ', and a zero. */
-#define HEAD_MAX (2 * TRI_STORED_NAME_MAX + 24)
+/* Type, '@', number, '#', chain, '/', serializer, ' ', and a zero. */
+#define HEAD_MAX (2 * TRI_STORED_NAME_MAX + 41)
 
 /* ---- ours ---- */
 
@@ -77,7 +77,7 @@ bool tri_stored_name_ok(const char *name)
 }
 
 static void write_head(char head[HEAD_MAX], const tr_serializer *serializer,
-                       const tr_type *type, uint64_t number)
+                       const tr_type *type, uint64_t number, uint64_t chain)
 {
     bool is_json = strcmp(serializer->name, tr_serializer_json.name) == 0;
     tri_text text;
@@ -86,6 +86,7 @@ static void write_head(char head[HEAD_MAX], const tr_serializer *serializer,
     if (is_json && number == TRI_STORED_STATE) return;
     tri_text_add(&text, "%s", type->name);
     if (number < TRI_STORED_EVENT) tri_text_add(&text, "@%" PRIu64, number);
+    if (chain != 0) tri_text_add(&text, "#%" PRIx64, chain);
     if (!is_json) tri_text_add(&text, "/%s", serializer->name);
     tri_text_add(&text, " ");
 }
@@ -94,12 +95,20 @@ tr_err tri_stored_make(const tr_serializer *serializer, const tr_type *type,
                        const void *value, uint64_t number, void **out,
                        size_t *size)
 {
+    return tri_stored_snapshot(serializer, type, value, number, 0, out, size);
+}
+
+tr_err tri_stored_snapshot(const tr_serializer *serializer,
+                           const tr_type *type, const void *value,
+                           uint64_t number, uint64_t chain, void **out,
+                           size_t *size)
+{
     char head[HEAD_MAX];
 
     *out = NULL;
     *size = 0;
     if (!tri_stored_name_ok(serializer->name)) return TR_EINVAL;
-    write_head(head, serializer, type, number);
+    write_head(head, serializer, type, number, chain);
 
     size_t skip = strlen(head);
 
@@ -144,6 +153,30 @@ static bool read_count(const char *at, const char *end, uint64_t *out)
     return true;
 }
 
+/* The lower-case hexadecimal digits behind '#'. */
+static bool read_chain(const char *at, const char *end, uint64_t *out)
+{
+    uint64_t value = 0;
+
+    if (at == end || end - at > 16) return false;
+    for (; at < end; at++) {
+        bool is_digit = *at >= '0' && *at <= '9';
+        if (!is_digit && (*at < 'a' || *at > 'f')) return false;
+        value = value << 4 | (uint64_t)(is_digit ? *at - '0' : *at - 'a' + 10);
+    }
+    *out = value;
+    return true;
+}
+
+/* "@120" or "@120#5c09e1f2". */
+static bool read_number(const char *at, const char *end, tri_stored *out)
+{
+    const char *chain = memchr(at, '#', (size_t)(end - at));
+
+    return read_count(at + 1, chain != NULL ? chain : end, &out->number) &&
+           (chain == NULL || read_chain(chain + 1, end, &out->chain));
+}
+
 static bool take_name(char *out, const char *at, const char *end)
 {
     if (!is_name(at, (size_t)(end - at))) return false;
@@ -171,7 +204,7 @@ tr_err tri_stored_open(tri_stored *out, const void *bytes, size_t size,
     const char *count = memchr(at, '@', (size_t)(end - at));
 
     if (!take_name(out->type, at, count != NULL ? count : end) ||
-        (count != NULL && !read_count(count + 1, end, &out->number)) ||
+        (count != NULL && !read_number(count, end, out)) ||
         (slash != NULL && !take_name(out->serializer, slash + 1, space))) {
         return bad_head(error);
     }

@@ -7,6 +7,7 @@
  *   {"cents":5}                        a state
  *   Account/binary <bytes>             a state in another form
  *   Account@120 {"cents":5}            a snapshot, made of events up to 120
+ *   Account@120#5c09e1f2 {"cents":5}   the same, of a store that chains events
  *   Deposited {"cents":5}              an event
  *   Deposited/binary <bytes>           an event in another form
  *
@@ -32,6 +33,7 @@ typedef struct tri_stored {
     char type[TRI_STORED_NAME_MAX + 1];        // "" for a state in JSON
     char serializer[TRI_STORED_NAME_MAX + 1];  // "json"
     uint64_t number;                           // of a snapshot, else 0
+    uint64_t chain;                            // of a snapshot, or 0
     const void *data;
     size_t size;
 } tri_stored;
@@ -48,6 +50,15 @@ TR_NODISCARD tr_err tri_stored_make(const tr_serializer *serializer,
                                     const tr_type *type, const void *value,
                                     uint64_t number, void **out,
                                     size_t *size);
+
+/*
+ * The same for a snapshot: the events up to `number` are those that the store
+ * knows by `chain`; 0: it does not say.
+ */
+TR_NODISCARD tr_err tri_stored_snapshot(const tr_serializer *serializer,
+                                        const tr_type *type, const void *value,
+                                        uint64_t number, uint64_t chain,
+                                        void **out, size_t *size);
 
 /* Reads the head. Errors: TR_EINVAL; error says why. */
 TR_NODISCARD tr_err tri_stored_open(tri_stored *out, const void *bytes,

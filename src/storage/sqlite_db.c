@@ -27,7 +27,7 @@
 #include "base/hash.h"
 
 #define APPLICATION_ID 0x54525053  // "TRPS"
-#define LAYOUT         3
+#define LAYOUT         4
 #define LAYOUT_OLDEST  2  // that can be brought to ours
 
 #define NAP_MIN     INT64_C(50000)
@@ -45,9 +45,10 @@ static const char schema[] =
     "CREATE TABLE state (key TEXT PRIMARY KEY, version INTEGER NOT NULL,"
     " bytes BLOB NOT NULL, sum INTEGER NOT NULL) WITHOUT ROWID;"
     "CREATE TABLE fence (shard INTEGER PRIMARY KEY, epoch INTEGER NOT NULL);"
-    // upto is the last event of the same append; NULL: of layout 2.
+    // upto is the last event of the same append. prev is the sum of the event
+    // before, 0 for the first; NULL: of an older layout, which did not say.
     "CREATE TABLE event (key TEXT NOT NULL, number INTEGER NOT NULL,"
-    " bytes BLOB NOT NULL, sum INTEGER NOT NULL, upto INTEGER,"
+    " bytes BLOB NOT NULL, sum INTEGER NOT NULL, upto INTEGER, prev INTEGER,"
     " PRIMARY KEY (key, number)) WITHOUT ROWID;"
     "CREATE TABLE reminder (key TEXT NOT NULL, name TEXT NOT NULL,"
     " shard INTEGER NOT NULL, due INTEGER NOT NULL, bytes BLOB NOT NULL,"
@@ -55,10 +56,20 @@ static const char schema[] =
     " PRIMARY KEY (key, name)) WITHOUT ROWID;"
     "CREATE INDEX reminder_due ON reminder (shard, due, key, name);";
 
-/* From layout 2. Rows that are there stay as they are. */
-static const char upgrade[] =
-    "ALTER TABLE mark ADD COLUMN settled INTEGER NOT NULL DEFAULT 0;"
-    "ALTER TABLE event ADD COLUMN upto INTEGER;";
+/*
+ * From a layout to ours. Events of layout 2 look like states, with the same
+ * sum: a page of the one at the place of the other would be taken for it. So
+ * they become appends of one event each; layout 3 had left them as they were.
+ */
+#define FROM_3                                                                 \
+    "ALTER TABLE event ADD COLUMN prev INTEGER;"                               \
+    "UPDATE event SET sum = troupe_sum(key, number, bytes, sum),"              \
+    " upto = number WHERE upto IS NULL;"
+#define FROM_2                                                                 \
+    "ALTER TABLE mark ADD COLUMN settled INTEGER NOT NULL DEFAULT 0;"          \
+    "ALTER TABLE event ADD COLUMN upto INTEGER;" FROM_3
+
+static const char *const upgrades[LAYOUT] = {[2] = FROM_2, [3] = FROM_3};
 
 static const char *const sql_texts[] = {
 #define TRI_X(name, text) [TRI_SQL_##name] = (text),
@@ -269,6 +280,11 @@ uint64_t tri_sqlite_event_sum(tri_store_bytes key, uint64_t number,
     return tri_hash_mix(sum ^ upto) & TRI_STORE_NUMBER_MAX;
 }
 
+uint64_t tri_sqlite_chain_sum(uint64_t sum, uint64_t prev)
+{
+    return tri_hash_mix(sum ^ tri_hash_mix(prev)) & TRI_STORE_NUMBER_MAX;
+}
+
 bool tri_sqlite_sum_fits(sqlite3_stmt *statement, int at, uint64_t sum)
 {
     return sqlite3_column_type(statement, at) == SQLITE_INTEGER &&
@@ -337,6 +353,26 @@ static int configure(tri_sqlite_db *db)
     return code;
 }
 
+/*
+ * troupe_sum(key, number, bytes, sum): the sum of an event of layout 2 as ours.
+ * One that does not fit becomes one that never does: damage stays damage.
+ */
+static void give_sum(sqlite3_context *context, int count,
+                     sqlite3_value **values)
+{
+    tri_store_bytes key = {sqlite3_value_text(values[0]), 0};
+    uint64_t number = (uint64_t)sqlite3_value_int64(values[1]);
+    tri_store_bytes bytes = {sqlite3_value_blob(values[2]), 0};
+    uint64_t sum = (uint64_t)sqlite3_value_int64(values[3]);
+
+    (void)count;
+    key.size = (size_t)sqlite3_value_bytes(values[0]);
+    bytes.size = (size_t)sqlite3_value_bytes(values[2]);
+    bool fits = sum == tri_sqlite_sum(key, number, bytes);
+    uint64_t ours = tri_sqlite_event_sum(key, number, number, bytes);
+    sqlite3_result_int64(context, fits ? (sqlite3_int64)ours : -1);
+}
+
 /* Makes the tables, or changes them; either ends with our layout. */
 static int make_tables(tri_sqlite_db *db, const char *sql)
 {
@@ -346,12 +382,16 @@ static int make_tables(tri_sqlite_db *db, const char *sql)
     (void)snprintf(marks, sizeof(marks),
                    "PRAGMA application_id=%d;PRAGMA user_version=%d;",
                    APPLICATION_ID, LAYOUT);
-    int code = run(db, sql);
+    int code = sqlite3_create_function_v2(db->handle, "troupe_sum", 4,
+                                          SQLITE_UTF8 | SQLITE_DETERMINISTIC,
+                                          NULL, give_sum, NULL, NULL, NULL);
+    if (code == SQLITE_OK) {
+        code = run(db, sql);
+    }
     return code == SQLITE_OK ? run(db, marks) : code;
 }
 
-static void refuse(tri_sqlite_fault *why, uint64_t application,
-                   uint64_t layout)
+static void refuse(tri_sqlite_fault *why, uint64_t application, uint64_t layout)
 {
     why->err = TR_ESTORAGE;
     why->fault = TRI_STORE_FAULT_OPERATION_FAILED;
@@ -395,7 +435,7 @@ static int inspect(tri_sqlite_db *db, const char **sql, tri_sqlite_fault *why)
                layout < LAYOUT_OLDEST) {
         refuse(why, application, layout);
     } else if (layout < LAYOUT) {
-        *sql = upgrade;
+        *sql = upgrades[layout];
     }
     return SQLITE_OK;
 }

@@ -34,10 +34,10 @@
     X(STATE_DELETE, "DELETE FROM state WHERE key = ?1")                        \
     X(FENCE_GET, "SELECT epoch FROM fence WHERE shard = ?1")                   \
     X(FENCE_PUT, "INSERT OR REPLACE INTO fence VALUES (?1, ?2)")               \
-    X(EVENT_LAST, "SELECT number, upto FROM event WHERE key = ?1"              \
+    X(EVENT_LAST, "SELECT number, upto, sum, prev FROM event WHERE key = ?1"   \
                   " ORDER BY number DESC LIMIT 1")                             \
-    X(EVENT_ADD, "INSERT INTO event VALUES (?1, ?2, ?3, ?4, ?5)")              \
-    X(EVENT_READ, "SELECT number, bytes, sum, upto FROM event"                 \
+    X(EVENT_ADD, "INSERT INTO event VALUES (?1, ?2, ?3, ?4, ?5, ?6)")          \
+    X(EVENT_READ, "SELECT number, upto, sum, prev, bytes FROM event"           \
                   " WHERE key = ?1 AND number >= ?2 ORDER BY number LIMIT ?3") \
     X(EVENT_TRIM, "DELETE FROM event WHERE key = ?1 AND number <= ?2")         \
     X(REMIND, "INSERT OR REPLACE INTO reminder"                                \
@@ -127,6 +127,8 @@ uint64_t tri_sqlite_sum_hashed(uint64_t key_hash, uint64_t number,
 /* The same for an event of an append that goes up to event `upto`. */
 uint64_t tri_sqlite_event_sum(tri_store_bytes key, uint64_t number,
                               uint64_t upto, tri_store_bytes bytes);
+/* And of an event, whose sum is `sum`, behind one whose sum is `prev`. */
+uint64_t tri_sqlite_chain_sum(uint64_t sum, uint64_t prev);
 /* Whether column `at` is that sum. */
 bool tri_sqlite_sum_fits(sqlite3_stmt *statement, int at, uint64_t sum);
 

@@ -43,6 +43,7 @@ static void answer_begin(tri_store_op *op)
     op->found = false;
     op->more = false;
     op->version = 0;
+    op->chain = 0;
     op->out = NULL;
     op->out_size = 0;
     op->text[0] = '\0';
@@ -228,6 +229,7 @@ void tri_store_fail(tri_store_op *op, tr_err err, tri_store_fault fault,
     op->found = false;
     op->more = false;
     op->version = 0;
+    op->chain = 0;
     // A long text loses its end, not its closing bracket.
     const char *name = fault_name(fault);
     int room = (int)(sizeof(op->text) - strlen(name) - sizeof("()"));

@@ -111,6 +111,11 @@ struct tri_store_op {
      * the one that is due then, if not 0; `found` says whether it was there.
      */
     uint64_t after;
+    /*
+     * READ: `chain` of the event before the first one wanted. APPEND: of the
+     * last event. 0: not known, or the store has none.
+     */
+    uint64_t behind;
 
     /* The answer. */
     tr_err err;
@@ -118,6 +123,11 @@ struct tri_store_op {
     bool found;        // something is, or for DELETE and FORGET was, stored
     bool more;         // rows were left out
     uint64_t version;  // of the state, or of the last event; FENCE: the epoch
+    /*
+     * READ: of the last event given, APPEND: of the last one added: a number
+     * that depends on it and on all events before it. 0: see `behind`.
+     */
+    uint64_t chain;
     void *out;         // LOAD: the state. READ, REMINDERS: tri_store_row_next
     size_t out_size;   //   The caller's; tri_store_op_fini frees it
     char text[TRI_STORE_TEXT_SIZE];  // "" if TR_OK

@@ -236,9 +236,11 @@ static tr_err replay_events(replay *r)
         tri_question *q;
         TR_TRY(tri_question_new(r->ctx, TR_STORE_READ, 0, &q));
         q->op.number = ext->sequence + 1;
+        q->op.behind = ext->chain;
         TR_TRY(tri_question_ask(r->ctx, q, "replay"));
         if (q->op.err == TR_OK && q->op.version >= ext->sequence) {
             more = q->op.more;
+            ext->chain = q->op.chain;
             TR_TRY(apply_page(r, q));
             continue;
         }
@@ -282,6 +284,7 @@ static tr_err take_snapshot(replay *r, const tri_question *q)
     tri_ext *ext = tri_ext_of(r->ctx->cell);
     tri_state_take(&pieces, r->type, r->self, r->made);
     ext->sequence = ext->snapshot = stored.number;
+    ext->chain = stored.chain;
     r->has_snapshot = true;
     return TR_OK;
 }
@@ -311,7 +314,7 @@ tr_err tri_events_load(tr_ctx *ctx, const tr_type *type, void *self)
     replay r = {.ctx = ctx, .type = type, .self = self,
                 .made = tr_scratch(ctx, type->size),
                 .settled = tr_scratch(ctx, type->size)};
-    ext->version = ext->sequence = ext->snapshot = 0;
+    ext->version = ext->sequence = ext->snapshot = ext->chain = 0;
     ext->emitting = false;
     TR_TRY(tri_question_key(ctx, r.key));
     TR_TRY(load_snapshot(&r));
@@ -366,8 +369,9 @@ static tr_err snapshot_question(tr_ctx *ctx, const tr_type *type,
     tri_question *q = *out;
     tr_err err = tri_mem_should_fail(&ctx->sys->mem)
                      ? TR_ENOMEM
-                     : tri_stored_make(tri_state_serializer(ctx), type, self,
-                                       ext->sequence, &q->owned[0], &size);
+                     : tri_stored_snapshot(tri_state_serializer(ctx), type,
+                                           self, ext->sequence, ext->chain,
+                                           &q->owned[0], &size);
     if (err != TR_OK) {
         tri_question_free(q);
         return err;
@@ -462,6 +466,7 @@ static tr_err append_question(tr_ctx *ctx, const tr_event *events,
     q->op.events = list;
     q->op.event_count = count;
     q->op.number = tri_ext_of(ctx->cell)->sequence;
+    q->op.behind = tri_ext_of(ctx->cell)->chain;
     return TR_OK;
 }
 
@@ -505,6 +510,7 @@ static tr_err append(tr_ctx *ctx, const tr_event *events, size_t count,
         err = tri_question_result(ctx, q, "appending events to");
         if (err == TR_OK) {
             ext->sequence = q->op.version;
+            ext->chain = q->op.chain;
         }
         tri_question_free(q);
     }

@@ -496,8 +496,11 @@ static void test_snapshots_shorten_the_replay(void **state)
     assert_int_equal(count_calls(f, TR_STORE_TRIM), 0);
     bool found = false;
     for (size_t i = 0; tr_storage_captured(f->store, i, &seen); i++) {
+        const char *text = seen.bytes;
         found |= seen.call == TR_STORE_SAVE &&
-                 memcmp(seen.bytes, "Ledger@8 {\"cents\":8", 19) == 0;
+                 strncmp(text, "Ledger@8", 8) == 0 &&
+                 strchr(" #", text[8]) != NULL &&
+                 strncmp(strchr(text, ' '), " {\"cents\":8", 11) == 0;
     }
     assert_true(found);
     end(f, ref);
@@ -576,6 +579,47 @@ static void test_a_snapshot_ahead_of_its_events_is_refused(void **state)
     append_raw(f, KEY("ned"), 0, "Withdrawn {\"cents\":1}");
     expect_no_start(f, spawn_doomed(f, ledger, .name = "ned"), KEY("ned"),
                     "event 9", "1");
+}
+
+/* Its number fits, and its bytes are whole: but it is of other events. */
+static void test_ST9_ST15_a_snapshot_of_other_events_is_refused(void **state)
+{
+    fixture *f = *state;
+    const char *key = "local::trimmed//user/sue";
+    tr_ref ref = spawn_with(f, trimmed, .name = "sue");
+    assert_int_equal(deposit(f, ref, 1, "s", EVERY + 1), TR_OK);
+    end(f, ref);
+    assert_int_equal(save_text(f->inner, key, snapshot_version(f, key),
+                               "Ledger@4#5c09e1f2 {\"cents\":44}"),
+                     TR_OK);
+    expect_no_start(f, spawn_doomed(f, trimmed, .name = "sue"), key,
+                    "event 5 is of another time", "restore a backup");
+    // One of an older layout does not say which events it is of.
+    assert_int_equal(save_text(f->inner, key, snapshot_version(f, key),
+                               "Ledger@4 {\"cents\":44}"),
+                     TR_OK);
+    ref = spawn_with(f, trimmed, .name = "sue");
+    expect(f, ref, 45, "s", EVERY + 1);
+}
+
+static void test_a_snapshot_with_a_strange_head_is_replaced(void **state)
+{
+    static const char *const heads[] = {"#", "#x1", "#1A", "#1#2", "1#",
+                                        "#11112222333344445"};
+    fixture *f = *state;
+    tr_ref ref = spawn_with(f, ledger, .name = "tom");
+    assert_int_equal(deposit(f, ref, 1, "t", EVERY + 1), TR_OK);
+    end(f, ref);
+    for (size_t i = 0; i < sizeof(heads) / sizeof(heads[0]); i++) {
+        char text[64];
+        snprintf(text, sizeof(text), "Ledger@4%s {\"cents\":44}", heads[i]);
+        assert_int_equal(save_text(f->inner, KEY("tom"),
+                                   snapshot_version(f, KEY("tom")), text),
+                         TR_OK);
+        ref = spawn_with(f, ledger, .name = "tom");
+        expect(f, ref, EVERY + 1, "t", EVERY + 1);
+        end(f, ref);
+    }
 }
 
 /* ---- types change, bytes rot ---- */
@@ -1026,6 +1070,10 @@ int main(void)
         TEST(test_trimmed_events_need_their_snapshot),
         TEST(test_a_failed_snapshot_is_no_failure),
         TEST(test_a_snapshot_ahead_of_its_events_is_refused),
+        {"sqlite: test_ST9_ST15_a_snapshot_of_other_events_is_refused",
+         test_ST9_ST15_a_snapshot_of_other_events_is_refused, open_all_sqlite,
+         close_all, NULL},
+        TEST(test_a_snapshot_with_a_strange_head_is_replaced),
         TEST(test_events_evolve_by_schema),
         TEST(test_an_undecodable_event_fails_the_start),
         TEST(test_a_panic_while_applying_stores_nothing),
