@@ -310,8 +310,8 @@ TR_API tr_ref tr_lookup(tr_from from, const char *path);
 /* ---- life ---- */
 
 /*
- * Starts an actor: a child of ctx's actor, or of /user. Returns at once; a
- * start that fails is the supervisor's matter. On failure the ref is nobody
+ * Starts an actor: a child of ctx's actor, or of /user; options may be NULL.
+ * Returns at once; a start that fails is the supervisor's matter. On failure the ref is nobody
  * and tr_ref_err says why: TR_EINVAL, TR_EEXIST, TR_ENOMEM, TR_ESTOPPED,
  * TR_ECLOSED, TR_ELIMIT.
  */
@@ -550,7 +550,7 @@ TR_MESSAGE(tr_ask_failed, (tr_ref, to), (uint32_t, err), (const char *, text));
 #define tr_spawn(from, ...) TR_SPAWN_(from, __VA_ARGS__, )
 #define TR_SPAWN_(from, A, ...)                                                \
     __extension__(tr_spawn)((from), TR_DEF(A),                                 \
-                            TR_OPTIONS(tr_spawn_options, __VA_ARGS__))
+                            TR_OPTIONS_ANY_(tr_spawn_options, __VA_ARGS__))
 /* The first state of an actor of kind A, as a spawn option. */
 #define TR_INIT(A, ...)                                                        \
     .init = &(const A##_tr_state){__VA_ARGS__}, .init_type = A.state,          \

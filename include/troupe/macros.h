@@ -35,6 +35,10 @@
 
 /* An options struct for one call. */
 #define TR_OPTIONS(type, ...) (&(const type){.size = sizeof(type), __VA_ARGS__})
+/* The same where most calls give none: then it is NULL, and takes no time. */
+#define TR_OPTIONS_ANY_(type, ...)                                             \
+    (sizeof(#__VA_ARGS__) > 1 ? TR_OPTIONS(type, __VA_ARGS__)                  \
+                              : (const type *)0)
 /* The description of T, which must be a TR_REQUEST. */
 #define TR_ASKED_(T) (&T##_tr_type + 0 * sizeof(T##_tr_reply *))
 

@@ -661,7 +661,8 @@ spawn_as_of(tr_from from, const tr_actor_def *def,
 tr_ref (tr_spawn)(tr_from from, const tr_actor_def *def,
                   const tr_spawn_options *options)
 {
-    return TRI_LIKELY(options != NULL && options->size == sizeof(*options))
-               ? spawn(from, def, options)
-               : spawn_as_of(from, def, options);
+    static const tr_spawn_options none = {.size = sizeof(none)};
+    const tr_spawn_options *o = options != NULL ? options : &none;
+    return TRI_LIKELY(o->size == sizeof(*o)) ? spawn(from, def, o)
+                                             : spawn_as_of(from, def, o);
 }
