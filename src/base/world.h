@@ -83,6 +83,13 @@ typedef struct tri_world_ops {
                            const char *name, void (*fn)(void *arg), void *arg);
     void (*thread_join)(tri_world *world, tri_thread *thread);
     /*
+     * The processor time that a thread has had, and whether it would go on if
+     * it had a processor; false also where that is not known. NULL, both:
+     * nothing is known of threads.
+     */
+    tr_nanos (*thread_ran)(tri_world *world, tri_thread *thread);
+    bool (*thread_is_runnable)(tri_world *world, tri_thread *thread);
+    /*
      * Waits while *word is `expected`, at most `timeout` (TR_FOREVER allowed);
      * may return early. False when the time is over.
      */

@@ -16,12 +16,14 @@
 #include "base/world_posix.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <linux/futex.h>
 #include <linux/membarrier.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -65,6 +67,7 @@ tr_err tri_posix_err(int number)
 
 struct tri_thread {
     pthread_t id;
+    _Atomic(pid_t) number;  // the kernel's; 0: it has not begun
     void (*fn)(void *arg);
     void *arg;
     char name[THREAD_NAME_SIZE];
@@ -219,6 +222,8 @@ static void *thread_main(void *arg)
 {
     tri_thread *thread = arg;
 
+    // Relaxed: a number that stands for itself.
+    atomic_store_explicit(&thread->number, gettid(), memory_order_relaxed);
     // A missing name harms nobody.
     (void)pthread_setname_np(pthread_self(), thread->name);
     thread->fn(thread->arg);
@@ -278,6 +283,37 @@ static void posix_thread_join(tri_world *world, tri_thread *thread)
     (void)world;
     TRI_CHECK(pthread_join(thread->id, NULL) == 0);
     free(thread);
+}
+
+static tr_nanos posix_thread_ran(tri_world *world, tri_thread *thread)
+{
+    (void)world;
+    clockid_t clock;
+    TRI_CHECK(pthread_getcpuclockid(thread->id, &clock) == 0);
+    return clock_read(clock);
+}
+
+/* The letter behind the name, which may hold any other, in proc(5)'s stat. */
+static bool posix_thread_is_runnable(tri_world *world, tri_thread *thread)
+{
+    (void)world;
+    char text[128];  // number, name of 15 bytes, letter: that is all we need
+    // Relaxed: as in thread_main.
+    int number = (int)atomic_load_explicit(&thread->number,
+                                           memory_order_relaxed);
+    if (number == 0) {
+        return true;
+    }
+    snprintf(text, sizeof(text), "/proc/self/task/%d/stat", number);
+    int fd = open(text, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) {
+        return false;
+    }
+    ssize_t size = read(fd, text, sizeof(text) - 1);
+    (void)close(fd);
+    text[size > 0 ? size : 0] = '\0';
+    const char *name_end = strrchr(text, ')');
+    return name_end != NULL && strncmp(name_end, ") R", 3) == 0;
 }
 
 /* ---- waiting ---- */
@@ -398,6 +434,8 @@ static const tri_world_ops posix_ops = {
     .wait_signal = posix_wait_signal,
     .poller_alarm = tri_posix_poller_alarm,
     .thread_join = posix_thread_join,
+    .thread_ran = posix_thread_ran,
+    .thread_is_runnable = posix_thread_is_runnable,
     .park = posix_park,
     .wake = posix_wake,
     .pause = posix_pause,

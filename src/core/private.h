@@ -245,6 +245,16 @@ static inline uint32_t tri_fresh_count(tri_worker *worker)
 }
 
 /*
+ * Do new cells come before the others? Where they are many, and the last of
+ * the others has made more of them: whoever spawns in a loop waits for them.
+ */
+static inline bool tri_fresh_first(tri_worker *worker)
+{
+    return TRI_UNLIKELY(tri_fresh_count(worker) >= TRI_FRESH_MANY) &&
+           (worker->source & TRI_HAS_SPAWNED) != 0;
+}
+
+/*
  * What the worker runs next; NULL: it must leave. The usual case is in line:
  * the oldest of our own, nothing special to do.
  */
@@ -252,9 +262,10 @@ static inline tri_cell *tri_worker_next(tri_worker *worker)
 {
     if (TRI_LIKELY(!tri_looks_around(worker)) &&
         TRI_LIKELY(worker->hand == NULL) &&
-        TRI_LIKELY(tri_fresh_count(worker) < TRI_FRESH_MANY)) {
+        TRI_LIKELY(!tri_fresh_first(worker))) {
         tri_cell *cell = tri_own_pop(worker);
         if (TRI_LIKELY(cell != NULL)) {
+            worker->source = 0;
             worker->tick++;
             return cell;
         }
@@ -275,6 +286,9 @@ static inline void tri_fresh_push(tri_worker *worker, tri_cell *cell)
     uint32_t bottom =
         atomic_load_explicit(&worker->fresh_bottom, memory_order_relaxed);
     worker->fresh[bottom & worker->fresh_mask] = cell;
+    if ((worker->source & TRI_FROM_FRESH) == 0) {
+        worker->source |= TRI_HAS_SPAWNED;
+    }
     atomic_store_explicit(&worker->fresh_bottom, bottom + 1,
                           memory_order_relaxed);
     tri_private_leave(worker);

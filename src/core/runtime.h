@@ -67,6 +67,12 @@ enum { TRI_BARE = 1 };
 enum { TRI_BARE = 0 };
 #endif
 
+/* tri_worker.source: where the cell that runs was, and what it has done. */
+enum {
+    TRI_FROM_FRESH = 1,   // among the spawned; else among the others
+    TRI_HAS_SPAWNED = 2,  // the last of the others has
+};
+
 /* tri_worker.look: what others ask a worker to do when it picks. */
 enum {
     TRI_LOOK_CLOCK = 1,  // read the clock: the monitor
@@ -214,6 +220,7 @@ struct tri_worker {
     tri_cell *unsettled;   // its turn waits for `hand`; still ours: turn.c
     uint32_t tick;
     uint32_t fresh_picks;
+    uint32_t source;       // TRI_FROM_FRESH and the like: private.h
     bool stepping;         // runs one activation at a time for a world
     bool apart;            // stepping, or it times the next handler: run()
     tr_nanos timed_at;     // when it last did so, being idle
@@ -237,6 +244,8 @@ struct tri_worker {
     _Atomic(tr_nanos) monitor_since;  // the monitor's notes
     uint64_t monitor_progress;
     bool monitor_told;
+    uint64_t monitor_starved;  // progress, where monitor_ran was read
+    tr_nanos monitor_ran;      // of the processor, when it first seemed stuck
     tr_nanos monitor_asked;   // since then it should have ended; 0: no
     tr_nanos backlog_since;   // more than one has been waiting; 0: no
     tr_nanos asked_at;        // for a share: the last request

@@ -487,15 +487,22 @@ static void time_if_idle(tri_worker *worker)
 /* ---- picking ---- */
 
 /* The newest; now and then the oldest, lest it be buried for ever. */
-static tri_cell *fresh_pick(tri_worker *worker)
+static tri_cell *fresh_pick(tri_worker *worker, uint32_t source)
 {
     bool oldest = ++worker->fresh_picks % TRI_BURIED == 0;
-    return tri_fresh_pop(worker, oldest);
+    tri_cell *cell = tri_fresh_pop(worker, oldest);
+    if (cell != NULL) {
+        worker->source = source | TRI_FROM_FRESH;
+    }
+    return cell;
 }
 
 static tri_cell *pick(tri_worker *worker)
 {
     uint32_t tick = worker->tick++;
+    uint32_t source = worker->source;
+    bool first = tri_fresh_first(worker);
+    worker->source = 0;  // unless it will be a new one
     tri_cell *cell;
     if (tick % TRI_FAIR == 0 && (cell = shared_pop(worker->group)) != NULL) {
         return cell;
@@ -504,16 +511,13 @@ static tri_cell *pick(tri_worker *worker)
     if (tick % TRI_LOOK_EVERY == 0 && (cell = tri_ring_take(worker)) != NULL) {
         return cell;
     }
-    // New cells against the others: as long as there are few of them they
-    // come second, but are not forgotten. Where they get many they come
-    // first, so that whoever spawns in a loop waits for them, and the others
-    // are not forgotten.
-    bool new_first = tri_fresh_count(worker) >= TRI_FRESH_MANY
-                         ? tick % TRI_OTHERS != 0
-                         : tick % TRI_LOOK_EVERY == 0;
-    if ((new_first && (cell = fresh_pick(worker)) != NULL) ||
+    // New cells against the others: as a rule they come second, but are not
+    // forgotten. Where they come first the others are not forgotten.
+    bool new_first = first ? tick % TRI_OTHERS != 0
+                           : tick % TRI_LOOK_EVERY == 0;
+    if ((new_first && (cell = fresh_pick(worker, source)) != NULL) ||
         (cell = tri_own_pop(worker)) != NULL ||
-        (cell = fresh_pick(worker)) != NULL ||
+        (cell = fresh_pick(worker, source)) != NULL ||
         (cell = tri_ring_take(worker)) != NULL) {
         return cell;
     }
@@ -527,7 +531,12 @@ tri_cell *tri_next_other(tri_worker *worker)
     if (TRI_LIKELY(!tri_looks_around(worker))) {
         tri_cell *cell = worker->hand;
         worker->hand = NULL;
-        if (cell != NULL || (cell = fresh_pick(worker)) != NULL) {
+        if (cell != NULL) {
+            worker->source = 0;
+        } else {
+            cell = fresh_pick(worker, worker->source);
+        }
+        if (cell != NULL) {
             worker->tick++;
             return cell;
         }

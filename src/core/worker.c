@@ -4,7 +4,9 @@
  * The monitor is the one thread that looks at the workers from outside. It
  * asks a worker in a long handler to read the clock, gets its queue stolen,
  * reports handlers that block, and adds a worker when all of a group are
- * blocked, so that a blocked thread never stops the rest.
+ * blocked, so that a blocked thread never stops the rest. A thread that waits
+ * for a processor is not blocked: on a busy machine one more would only take
+ * turns with it.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -394,6 +396,38 @@ static bool look_at(tri_worker *worker, tr_nanos now, bool *busy)
     return now - since >= TRI_MONITOR;
 }
 
+/*
+ * Would it go on if it had a processor? Then a thread more would have none,
+ * either. One that has had TRI_MONITOR of it in one handler is stuck.
+ */
+static bool starves(tri_worker *worker)
+{
+    tri_world *world = worker->sys->world;
+    if (world->ops->thread_is_runnable == NULL ||
+        !world->ops->thread_is_runnable(world, worker->thread_handle)) {
+        return false;
+    }
+    tr_nanos ran = world->ops->thread_ran(world, worker->thread_handle);
+    if (worker->monitor_starved != worker->monitor_progress + 1) {
+        worker->monitor_starved = worker->monitor_progress + 1;
+        worker->monitor_ran = ran;
+    }
+    return ran - worker->monitor_ran < TRI_MONITOR;
+}
+
+/* All workers of the group seem stuck: do they lack but a processor? */
+static bool all_starve(tri_group *group, uint32_t count)
+{
+    bool all = true;
+    for (uint32_t i = 0; i < count; i++) {
+        tri_worker *worker =
+            atomic_load_explicit(&group->workers[i], memory_order_acquire);
+        // One that has got no thread never works.
+        all &= worker->thread_handle == NULL || starves(worker);
+    }
+    return all;
+}
+
 static void look_at_group(tri_group *group, tr_nanos now, bool *busy)
 {
     uint32_t count = atomic_load_explicit(&group->count, memory_order_acquire);
@@ -421,7 +455,8 @@ static void look_at_group(tri_group *group, tr_nanos now, bool *busy)
         tri_group_wake(group, true);
         return;
     }
-    if (count < TRI_GROUP_MAX && group->spares < SPARE_WORKERS_MAX) {
+    if (count < TRI_GROUP_MAX && group->spares < SPARE_WORKERS_MAX &&
+        !all_starve(group, count)) {
         tri_worker *worker = tri_worker_new(group->sys, group);
         if (worker != NULL) {
             group->spares++;

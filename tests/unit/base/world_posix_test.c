@@ -166,6 +166,39 @@ static void test_thread_has_name_and_no_signals(void **state)
     }
 }
 
+/* Counts as fast as it can, then waits for the word to become 2. */
+static void count_then_wait(void *arg)
+{
+    _Atomic(uint32_t) *word = arg;
+    // Relaxed, here and below: only the number counts.
+    while (atomic_load_explicit(word, memory_order_relaxed) == 0) {
+    }
+    while (atomic_load_explicit(word, memory_order_relaxed) == 1) {
+        (void)OPS(world)->park(world, word, 1, TR_FOREVER);
+    }
+}
+
+static void test_a_thread_that_computes_is_no_thread_that_waits(void **state)
+{
+    (void)state;
+    _Atomic(uint32_t) word = 0;
+    tri_thread *thread;
+    assert_int_equal(OPS(world)->thread_start(world, &thread, "a) S odd (name",
+                                              count_then_wait, &word),
+                     TR_OK);
+    tr_nanos first = OPS(world)->thread_ran(world, thread);
+    while (OPS(world)->thread_ran(world, thread) < first + TR_MS(2)) {
+        assert_true(OPS(world)->thread_is_runnable(world, thread));
+    }
+    atomic_store_explicit(&word, 1, memory_order_relaxed);
+    while (OPS(world)->thread_is_runnable(world, thread)) {
+        OPS(world)->yield(world);
+    }
+    atomic_store_explicit(&word, 2, memory_order_relaxed);
+    OPS(world)->wake(world, &word, 1);
+    OPS(world)->thread_join(world, thread);
+}
+
 /* ---- park and wake ---- */
 
 static void test_park_sees_an_earlier_change(void **state)
@@ -796,6 +829,7 @@ int main(void)
         cmocka_unit_test(test_a_fork_draws_differently),
         cmocka_unit_test(test_cpus_follow_the_affinity),
         cmocka_unit_test(test_thread_has_name_and_no_signals),
+        cmocka_unit_test(test_a_thread_that_computes_is_no_thread_that_waits),
         cmocka_unit_test(test_park_sees_an_earlier_change),
         cmocka_unit_test(test_park_ends_with_its_time),
         cmocka_unit_test(test_a_wake_is_not_stored),

@@ -166,6 +166,167 @@ static void test_dp08_blocked_workers_are_replaced(void **state)
     stage_close(&it);
 }
 
+/*
+ * The same on a machine that has no processor for the worker: to add another
+ * would not help. Its threads are what the test says they are.
+ */
+typedef struct busy_world {
+    tri_world base;
+    tri_world_ops ops;
+    _Atomic(bool) runnable;
+    _Atomic(int64_t) ran;
+    _Atomic(uint32_t) looks;
+} busy_world;
+
+static tr_nanos busy_ran(tri_world *world, tri_thread *thread)
+{
+    busy_world *it = tri_container_of(world, busy_world, base);
+    (void)thread;
+    atomic_fetch_add(&it->looks, 1);
+    return atomic_load(&it->ran);
+}
+
+static bool busy_is_runnable(tri_world *world, tri_thread *thread)
+{
+    (void)thread;
+    return atomic_load(&tri_container_of(world, busy_world, base)->runnable);
+}
+
+/* Its worker blocks, with an actor behind it. */
+static void expect_no_helper(bool until_it_blocks)
+{
+    enum { LOOKS = 5 };
+    tri_world *real = tri_world_posix();
+    busy_world world = {.base = *real, .ops = *real->ops, .runnable = true};
+    world.base.ops = &world.ops;
+    world.ops.thread_ran = busy_ran;
+    world.ops.thread_is_runnable = busy_is_runnable;
+    gate all;
+    assert_int_equal(sem_init(&all.entered, 0, 0), 0);
+    assert_int_equal(sem_init(&all.open, 0, 0), 0);
+    stage it;
+    tr_system_options options = {.size = sizeof(options), .workers = 1,
+                                 .world = &world.base};
+    stage_open_real(&it, &options);
+    stage_tell(&it, it.one, act_block_thread, &all);
+    while (sem_wait(&all.entered) != 0) {
+    }
+    stage_tell(&it, it.two, act_block_thread, &all);
+    while (atomic_load(&world.looks) < LOOKS) {
+        real->ops->yield(real);
+    }
+    assert_int_equal(threads_behind(&it, it.one), 1);
+    if (until_it_blocks) {
+        atomic_store(&world.runnable, false);
+    } else {  // or has computed for long
+        atomic_store(&world.ran, TRI_MONITOR);
+    }
+    while (sem_wait(&all.entered) != 0) {  // the helper's
+    }
+    assert_int_equal(threads_behind(&it, it.one), 2);
+    sem_post(&all.open);
+    sem_post(&all.open);
+    stage_close(&it);
+}
+
+static void test_dp08_one_that_lacks_a_processor_is_not_blocked(void **state)
+{
+    (void)state;
+    expect_no_helper(true);
+    expect_no_helper(false);
+}
+
+/*
+ * Many new actors come before whoever has spawned them, but not before one
+ * that waits for nothing but the processor. Now and then it is the other way
+ * round, lest somebody starve: hence several tries.
+ */
+enum { NEWBORN = 400, FEW = 20, TRIES = 40 };
+
+typedef struct births {
+    _Atomic(uint64_t) started;
+    _Atomic(uint64_t) before;  // so many when the other ran last
+    _Atomic(uint32_t) counted;
+    tr_ref other;
+} births;
+
+typedef struct Newborn {
+    births *all;
+} Newborn;
+
+static tr_err newborn_start(tr_ctx *ctx, Newborn *self)
+{
+    (void)ctx;
+    atomic_fetch_add(&self->all->started, 1);
+    return TR_OK;
+}
+
+TR_ACTOR(newborn, Newborn, TR_HOOK(pre_start, newborn_start));
+
+static tr_err act_count(tr_ctx *ctx, puppet *self, const Act *m, void *arg)
+{
+    births *all = arg;
+    (void)self;
+    atomic_store(&all->before, atomic_load(&all->started));
+    atomic_fetch_add(&all->counted, 1);
+    return tr_reply(ctx, m, .value = 1);
+}
+
+static tr_err act_spawn_many(tr_ctx *ctx, puppet *self, const Act *m,
+                             void *arg)
+{
+    births *all = arg;
+    (void)self;
+    (void)m;
+    for (int i = 0; i < NEWBORN; i++) {
+        tr_ref ref = tr_spawn(ctx, newborn, TR_INIT(newborn, .all = all));
+        if (tr_ref_err(ref) != TR_OK) return TR_ENOMEM;
+    }
+    act_tell(ctx, all->other, act_count, all);
+    return TR_OK;
+}
+
+/* Has a new one, in its first turn, do what the spawner would. */
+static tr_err act_spawn_one(tr_ctx *ctx, puppet *self, const Act *m, void *arg)
+{
+    births *all = arg;
+    (void)m;
+    tr_ref ref = tr_spawn(ctx, puppets, TR_INIT(puppets, .stage = self->stage));
+    act_tell(ctx, ref, act_spawn_many, all);
+    act_tell(ctx, all->other, act_nothing, NULL);  // before the new one
+    return TR_OK;
+}
+
+static uint64_t births_before(act_fn spawner)
+{
+    stage it;
+    tr_system_options options = {.size = sizeof(options), .workers = 1};
+    stage_open_real(&it, &options);
+    births all = {.other = it.two};
+    expect_ok(stage_ask(&it, it.two, act_count, &all));  // it sleeps
+    stage_tell(&it, it.one, spawner, &all);
+    while (atomic_load(&all.started) < NEWBORN ||
+           atomic_load(&all.counted) < 2) {
+        tri_world_posix()->ops->yield(tri_world_posix());
+    }
+    stage_close(&it);
+    return atomic_load(&all.before);
+}
+
+static void test_x26_who_spawns_waits_and_others_do_not(void **state)
+{
+    (void)state;
+    int tries = 0;
+    while (births_before(act_spawn_one) >= FEW) {
+        assert_true(++tries < TRIES);
+    }
+#ifndef TRI_TORTURE  // where another has its turn sooner
+    while (births_before(act_spawn_many) < FEW) {
+        assert_true(++tries < TRIES);
+    }
+#endif
+}
+
 /* X26: a mailbox that never empties does not keep the others from running. */
 static tr_err act_for_ever(tr_ctx *ctx, puppet *self, const Act *m, void *arg)
 {
@@ -339,6 +500,8 @@ int main(void)
         cmocka_unit_test(test_dp04_dispatchers_are_found_by_name),
         cmocka_unit_test(test_dp02_any_number_of_workers),
         cmocka_unit_test(test_dp08_blocked_workers_are_replaced),
+        cmocka_unit_test(test_dp08_one_that_lacks_a_processor_is_not_blocked),
+        cmocka_unit_test(test_x26_who_spawns_waits_and_others_do_not),
         cmocka_unit_test(test_x26_a_busy_actor_is_fair),
         cmocka_unit_test(test_x26_a_new_actor_does_not_starve),
         cmocka_unit_test(test_mb02_mb06_one_turn_at_a_time),
