@@ -109,7 +109,7 @@ typedef struct tri_route {
 
     /* ---- under the lock of the shard ---- */
     uint64_t here;            // number of the activation here, or 0
-    uint64_t last;            // the largest there was here
+    uint64_t last;            // the largest that was begun here or given back
     bool away;                // our messages may be under way elsewhere
 
     /* ---- the bus's own ---- */

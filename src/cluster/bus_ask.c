@@ -42,7 +42,24 @@ void tri_route_ask_later(tri_bus *bus, tri_route *r)
     tri_route_pause(bus, r, TRI_ROUTE_RETRY);
 }
 
-/* With the mail of the route: it is to be active here. */
+/*
+ * A place is used once: whoever gives it back does not begin it as well. Mail
+ * that was sent to it may still be on its way, and its owner may give the
+ * next one to another node. False: it was used before, perhaps by a sender
+ * just now, or an activation is here.
+ */
+static bool use_place(tri_bus *bus, tri_route *r, uint64_t number)
+{
+    tri_shard *shard = &bus->cluster->shards[r->v->shard];
+    tri_lock_take(&shard->lock);
+    bool unused = number > r->last && !tri_virtual_is_active(r->v);
+    if (unused) {
+        r->last = number;
+    }
+    tri_lock_drop(&shard->lock);
+    return unused;
+}
+
 void tri_route_begin(tri_bus *bus, tri_route *r, uint64_t number)
 {
     tri_cluster *cluster = bus->cluster;
@@ -51,6 +68,9 @@ void tri_route_begin(tri_bus *bus, tri_route *r, uint64_t number)
     tri_parcel *p, *flushes = NULL;
     char text[TRI_SHOWN_MAX];
     tr_err err;
+    if (!use_place(bus, r, number)) {
+        return;
+    }
     while ((p = tri_route_next(r)) != NULL) {
         if (p->kind == TRI_PARCEL_FLUSH) {
             p->next = flushes;
@@ -79,7 +99,7 @@ void tri_route_begin(tri_bus *bus, tri_route *r, uint64_t number)
         tri_route_unregister(bus, r->v, number);
     } else {
         tri_lock_take(&shard->lock);
-        r->here = r->last = number;
+        r->here = number;
         tri_lock_drop(&shard->lock);
         err = tri_catalog_begin(cluster, tri_bus_worker(bus), r->v, mail);
         if (err != TR_OK) {

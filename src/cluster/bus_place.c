@@ -3,7 +3,7 @@
  *
  * Invariant: a place is given out by the shard's owner alone, with a number
  * larger than all before it; whoever got it begins the activation, or gives
- * the place back.
+ * the place back, and never both.
  */
 #include "cluster/bus_route.h"
 

@@ -65,7 +65,11 @@ void tri_route_forget(tri_bus *bus, tri_route *r);
 void tri_route_ask(tri_bus *bus, tri_route *r);
 /* Not now: again a little later, but not for ever. */
 void tri_route_ask_later(tri_bus *bus, tri_route *r);
-/* With the mail of the route: it is to be active here. */
+/*
+ * With the mail of the route: it is to be active here. Without any the place
+ * is given back. A place that was used before changes nothing: the mail stays,
+ * and the caller goes on with the route.
+ */
 void tri_route_begin(tri_bus *bus, tri_route *r, uint64_t number);
 /* Was the sender told that this very activation is to begin here? */
 bool tri_route_granted(tri_bus *bus, tri_route *r, const tri_envelope *head);

@@ -72,6 +72,8 @@ typedef struct peer {
     uint64_t question;     // token of the last
     uint64_t marker;       // token of the last,
     uint64_t heard;        // ... and the place it says it has heard of
+    uint64_t placed;       // the last place that the bus gave out,
+    uint64_t gone;         // ... and the last that it gave back
 } peer;
 
 static peer *of(tri_session *s)
@@ -151,7 +153,7 @@ static void send_back(peer *f, tri_item kind, tr_bytes bytes, tri_reader *r)
     }
 }
 
-/* Questions for a place and markers: what they say is kept. */
+/* Of questions for a place, answers and markers: what they say is kept. */
 static void take_note(peer *f, tri_item kind, tri_reader *r)
 {
     char text[TRI_ID_MAX + 1];
@@ -165,6 +167,14 @@ static void take_note(peer *f, tri_item kind, tri_reader *r)
         (void)tri_read_u8(r);
         tri_read_text(r, text, TRI_ID_MAX);
         f->heard = tri_read_u64(r);
+    } else if (kind == TRI_ITEM_PLACED) {
+        (void)tri_read_u64(r);
+        assert_int_equal(tri_read_u32(r), TR_OK);
+        (void)tri_read_u8(r);
+        assert_int_equal(tri_read_u32(r), 0);
+        f->placed = tri_read_u64(r);
+    } else if (kind == TRI_ITEM_GONE) {
+        f->gone = tri_read_u64(r);
     }
     assert_false(r->failed);
 }
@@ -546,6 +556,77 @@ static void test_X30_MS4_DI11_mail_says_where_its_actor_is(void **state)
     close_peer(&f);
 }
 
+/* ---- places that are given back ---- */
+
+static tri_route *route_of(peer *f, const char *text)
+{
+    tr_ref ref = tr_virtual_named(f->sys, text);
+    tri_route *r = tri_virtual_of(tri_ref_cell(ref))->route;
+    assert_non_null(r);
+    return r;
+}
+
+/*
+ * The owner tells another node to begin the actor here, and is asked to stop
+ * it before the mail that begins it has come: nobody is there, so the place is
+ * free. The mail must not begin it at that place any more, since the owner
+ * knows nothing of it, and would begin it anywhere once more.
+ */
+static void test_DI2_DI3_VA16_an_owner_takes_a_place_back(void **state)
+{
+    peer f;
+    char text[64];
+    tri_place found;
+    (void)state;
+    open_peer(&f, "shop");
+    last_counted = 0;
+    name_at(0, "counter", 0, text, sizeof(text));
+    declare(&f, &Count_tr_type, "");
+    tri_writer w = item(&f, TRI_ITEM_PLACE);
+    tri_write_u64(&w, 7);
+    tri_write_u8(&w, false);
+    tri_write_text(&w, text);
+    put(&f, &w);
+    run(&f, 20);
+    assert_int_equal(f.placed, place(1));
+    tr_stop(f.sys, tr_virtual_named(f.sys, text));
+    run(&f, 20);
+    tri_directory *directory = &tri_cluster_of(f.sys)->directory;
+    assert_false(tri_directory_lookup(directory, text, strlen(text), &found));
+    hand_over(&f, text, 1, (Count){.number = 1});
+    run(&f, 20);
+    assert_int_equal(last_counted, 1);  // and it is not lost
+    assert_true(tri_directory_lookup(directory, text, strlen(text), &found));
+    assert_int_equal(found.number, place(2));
+    assert_int_equal(route_of(&f, text)->here, found.number);
+    close_peer(&f);
+}
+
+/* The same on a node that is not the owner. */
+static void test_DI2_DI3_VA16_a_place_given_back_is_used(void **state)
+{
+    peer f;
+    char text[64];
+    (void)state;
+    open_peer(&f, "shop");
+    last_counted = 0;
+    name_at(1, "counter", 0, text, sizeof(text));
+    declare(&f, &Count_tr_type, "");
+    tr_stop(f.sys, tr_virtual_named(f.sys, text));
+    run(&f, 20);
+    assert_int_equal(f.questions, 1);
+    answer_question(&f, 0, 1);
+    assert_int_equal(f.gone, place(1));
+    hand_over(&f, text, 1, (Count){.number = 1});
+    run(&f, 20);
+    assert_int_equal(route_of(&f, text)->here, 0);
+    assert_int_equal(f.questions, 2);  // where is it now?
+    answer_question(&f, 0, 2);
+    assert_int_equal(last_counted, 1);
+    assert_int_equal(route_of(&f, text)->here, place(2));
+    close_peer(&f);
+}
+
 static void test_MS12_a_payload_must_be_of_its_type(void **state)
 {
     peer f;
@@ -612,6 +693,8 @@ int main(void)
         cmocka_unit_test(test_MS7_BU6_X30_to_and_fro_has_an_end),
         cmocka_unit_test(test_DI6_X8_X10_a_question_is_asked_again),
         cmocka_unit_test(test_X30_MS4_DI11_mail_says_where_its_actor_is),
+        cmocka_unit_test(test_DI2_DI3_VA16_an_owner_takes_a_place_back),
+        cmocka_unit_test(test_DI2_DI3_VA16_a_place_given_back_is_used),
         cmocka_unit_test(test_MS12_a_payload_must_be_of_its_type),
         cmocka_unit_test(test_MS12_what_was_not_declared_is_refused),
         cmocka_unit_test(test_VA8_VA9_another_namespace_is_kept_out),
