@@ -245,13 +245,14 @@ static inline uint32_t tri_fresh_count(tri_worker *worker)
 }
 
 /*
- * Do new cells come before the others? Where they are many, and the last of
- * the others has made more of them: whoever spawns in a loop waits for them.
+ * Do new cells come before the others? Where they are many, and one of the
+ * others has made more of them: as many have to run first, and all that these
+ * make. So whoever spawns in a loop waits for them, and nobody else does.
  */
 static inline bool tri_fresh_first(tri_worker *worker)
 {
     return TRI_UNLIKELY(tri_fresh_count(worker) >= TRI_FRESH_MANY) &&
-           (worker->source & TRI_HAS_SPAWNED) != 0;
+           worker->fresh_debt > 0;
 }
 
 /*
@@ -265,7 +266,7 @@ static inline tri_cell *tri_worker_next(tri_worker *worker)
         TRI_LIKELY(!tri_fresh_first(worker))) {
         tri_cell *cell = tri_own_pop(worker);
         if (TRI_LIKELY(cell != NULL)) {
-            worker->source = 0;
+            worker->runs_fresh = false;
             worker->tick++;
             return cell;
         }
@@ -286,8 +287,9 @@ static inline void tri_fresh_push(tri_worker *worker, tri_cell *cell)
     uint32_t bottom =
         atomic_load_explicit(&worker->fresh_bottom, memory_order_relaxed);
     worker->fresh[bottom & worker->fresh_mask] = cell;
-    if ((worker->source & TRI_FROM_FRESH) == 0) {
-        worker->source |= TRI_HAS_SPAWNED;
+    if (TRI_UNLIKELY(tri_fresh_count(worker) >= TRI_FRESH_MANY) &&
+        (!worker->runs_fresh || worker->fresh_debt > 0)) {
+        worker->fresh_debt++;
     }
     atomic_store_explicit(&worker->fresh_bottom, bottom + 1,
                           memory_order_relaxed);

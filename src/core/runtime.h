@@ -67,12 +67,6 @@ enum { TRI_BARE = 1 };
 enum { TRI_BARE = 0 };
 #endif
 
-/* tri_worker.source: where the cell that runs was, and what it has done. */
-enum {
-    TRI_FROM_FRESH = 1,   // among the spawned; else among the others
-    TRI_HAS_SPAWNED = 2,  // the last of the others has
-};
-
 /* tri_worker.look: what others ask a worker to do when it picks. */
 enum {
     TRI_LOOK_CLOCK = 1,  // read the clock: the monitor
@@ -220,7 +214,8 @@ struct tri_worker {
     tri_cell *unsettled;   // its turn waits for `hand`; still ours: turn.c
     uint32_t tick;
     uint32_t fresh_picks;
-    uint32_t source;       // TRI_FROM_FRESH and the like: private.h
+    uint32_t fresh_debt;   // so many of them come first: tri_fresh_first
+    bool runs_fresh;       // the cell that runs was among them
     bool stepping;         // runs one activation at a time for a world
     bool apart;            // stepping, or it times the next handler: run()
     tr_nanos timed_at;     // when it last did so, being idle

@@ -487,12 +487,15 @@ static void time_if_idle(tri_worker *worker)
 /* ---- picking ---- */
 
 /* The newest; now and then the oldest, lest it be buried for ever. */
-static tri_cell *fresh_pick(tri_worker *worker, uint32_t source)
+static tri_cell *fresh_pick(tri_worker *worker)
 {
     bool oldest = ++worker->fresh_picks % TRI_BURIED == 0;
     tri_cell *cell = tri_fresh_pop(worker, oldest);
     if (cell != NULL) {
-        worker->source = source | TRI_FROM_FRESH;
+        worker->runs_fresh = true;
+        bool owes = worker->fresh_debt > 0 &&
+                    tri_fresh_count(worker) >= TRI_FRESH_MANY;
+        worker->fresh_debt = owes ? worker->fresh_debt - 1 : 0;
     }
     return cell;
 }
@@ -500,9 +503,8 @@ static tri_cell *fresh_pick(tri_worker *worker, uint32_t source)
 static tri_cell *pick(tri_worker *worker)
 {
     uint32_t tick = worker->tick++;
-    uint32_t source = worker->source;
     bool first = tri_fresh_first(worker);
-    worker->source = 0;  // unless it will be a new one
+    worker->runs_fresh = false;  // unless it will be a new one
     tri_cell *cell;
     if (tick % TRI_FAIR == 0 && (cell = shared_pop(worker->group)) != NULL) {
         return cell;
@@ -515,9 +517,9 @@ static tri_cell *pick(tri_worker *worker)
     // forgotten. Where they come first the others are not forgotten.
     bool new_first = first ? tick % TRI_OTHERS != 0
                            : tick % TRI_LOOK_EVERY == 0;
-    if ((new_first && (cell = fresh_pick(worker, source)) != NULL) ||
+    if ((new_first && (cell = fresh_pick(worker)) != NULL) ||
         (cell = tri_own_pop(worker)) != NULL ||
-        (cell = fresh_pick(worker, source)) != NULL ||
+        (cell = fresh_pick(worker)) != NULL ||
         (cell = tri_ring_take(worker)) != NULL) {
         return cell;
     }
@@ -532,9 +534,9 @@ tri_cell *tri_next_other(tri_worker *worker)
         tri_cell *cell = worker->hand;
         worker->hand = NULL;
         if (cell != NULL) {
-            worker->source = 0;
+            worker->runs_fresh = false;
         } else {
-            cell = fresh_pick(worker, worker->source);
+            cell = fresh_pick(worker);
         }
         if (cell != NULL) {
             worker->tick++;
