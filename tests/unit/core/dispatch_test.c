@@ -327,6 +327,33 @@ static void test_x26_who_spawns_waits_and_others_do_not(void **state)
 #endif
 }
 
+/* DP5: from a turn to an actor that sleeps, on another dispatcher. */
+static tr_err act_tell_other(tr_ctx *ctx, puppet *self, const Act *m,
+                             void *arg)
+{
+    births *all = arg;
+    (void)self;
+    act_tell(ctx, all->other, act_count, all);
+    return tr_reply(ctx, m, .value = 1);
+}
+
+static void test_dp05_a_message_to_another_dispatcher(void **state)
+{
+    stage it;
+    (void)state;
+    stage_open_real(&it, NULL);
+    expect_ok(tr_dispatcher_add(it.sys, "mine",
+                                .kind = TR_DISPATCH_PARALLEL, .threads = 1));
+    births all = {.other = stage_spawn(&it, .dispatcher = "mine")};
+    for (uint32_t i = 1; i <= 10; i++) {
+        expect_ok(stage_ask(&it, it.one, act_tell_other, &all));
+        while (atomic_load(&all.counted) < i) {
+            tri_world_posix()->ops->yield(tri_world_posix());
+        }
+    }
+    stage_close(&it);
+}
+
 /* X26: a mailbox that never empties does not keep the others from running. */
 static tr_err act_for_ever(tr_ctx *ctx, puppet *self, const Act *m, void *arg)
 {
@@ -502,6 +529,7 @@ int main(void)
         cmocka_unit_test(test_dp08_blocked_workers_are_replaced),
         cmocka_unit_test(test_dp08_one_that_lacks_a_processor_is_not_blocked),
         cmocka_unit_test(test_x26_who_spawns_waits_and_others_do_not),
+        cmocka_unit_test(test_dp05_a_message_to_another_dispatcher),
         cmocka_unit_test(test_x26_a_busy_actor_is_fair),
         cmocka_unit_test(test_x26_a_new_actor_does_not_starve),
         cmocka_unit_test(test_mb02_mb06_one_turn_at_a_time),

@@ -14,8 +14,8 @@ static void names(stage *s)
     tr_ref a = PLAY(s, "a", ());
     assert_int_equal(tr_ref_err(a), TR_OK);
     assert_int_equal(tr_ref_err(PLAY(s, "a", ())), TR_EEXIST);
-    static const char *const bad[] = {"", "a/b", "/", "$1", "white space",
-                                      "tab\t", "del\177"};
+    static const char *const bad[] = {
+        "", "a/b", "/", "$1", "white space", "tab\t", "del\177"};
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         assert_int_equal(tr_ref_err(PLAY(s, bad[i], ())), TR_EINVAL);
     }
@@ -39,6 +39,16 @@ static void test_SP3_SP15_SP16_GD8_names_are_checked_and_taken(void **state)
     everywhere(names);
 }
 
+static tr_err plain_strange(tr_ctx *ctx, void *self, const Strange *m)
+{
+    (void)ctx;
+    (void)self;
+    (void)m;
+    return TR_OK;
+}
+
+TR_ACTOR(plain_kind, void, TR_ON(Strange, plain_strange));
+
 static void refused(stage *s)
 {
     tr_metrics_snapshot before = {.size = sizeof(before)}, after = before;
@@ -54,16 +64,25 @@ static void refused(stage *s)
     assert_int_equal(tr_ref_err(tr_spawn(s->sys, player, .init = &wrong,
                                          .init_size = sizeof(wrong))),
                      TR_EINVAL);
-    assert_int_equal(tr_ref_err(tr_spawn(s->sys, player,
-                                         .stop_timeout = -1)),
+    assert_int_equal(tr_ref_err(tr_spawn(s->sys, player, .stop_timeout = -1)),
                      TR_EINVAL);
     assert_int_equal(tr_ref_err(tr_spawn(s->sys, player, .overflow = 99)),
                      TR_EINVAL);
     if (s->sim == NULL) {  // one thread runs all when driven
-        assert_int_equal(tr_ref_err(tr_spawn(s->sys, player,
-                                             .dispatcher = "unknown")),
-                         TR_ENOENT);
+        assert_int_equal(
+            tr_ref_err(tr_spawn(s->sys, player, .dispatcher = "unknown")),
+            TR_ENOENT);
     }
+    // Options of a program compiled with an earlier version are taken.
+    tr_spawn_options older = {.size = offsetof(tr_spawn_options, serializer)};
+    tr_ref ref = (tr_spawn)(s->sys, &plain_kind, &older);
+    assert_int_equal(tr_ref_err(ref), TR_OK);
+    tr_stop(s->sys, ref);
+    (void)joined(s, ref);
+    tr_metrics(s->sys, &before);
+    older.name = "/";
+    assert_int_equal(tr_ref_err((tr_spawn)(s->sys, &plain_kind, &older)),
+                     TR_EINVAL);
     // Nothing half-made remains.
     tr_metrics(s->sys, &after);
     assert_int_equal(after.actors, before.actors);
@@ -72,8 +91,7 @@ static void refused(stage *s)
     tr_tell(s->sys, tr_spawn(s->sys, player, .name = "/"), Strange);
 }
 
-static void test_SP3_SP15_a_spawn_that_is_refused_leaves_nothing(
-    void **state)
+static void test_SP3_SP15_a_spawn_that_is_refused_leaves_nothing(void **state)
 {
     (void)state;
     everywhere(refused);
@@ -184,8 +202,8 @@ static void unreachable(stage *s)
     tr_actor_info info = {.size = sizeof(info)};
     assert_int_equal(tr_state_of(s->sys, old), TR_STATE_TERMINATED);
     assert_int_equal(tr_actor_info_of(s->sys, old, &info), TR_ENOENT);
-    assert_non_null(strstr(tr_ref_path(s->sys, old, path, sizeof(path)),
-                           "gone$"));
+    assert_non_null(
+        strstr(tr_ref_path(s->sys, old, path, sizeof(path)), "gone$"));
     assert_int_equal(tr_try_tell(s->sys, old, Say, .text = "x"), TR_EGONE);
     assert_int_equal(tr_ask(s->sys, old, NULL, 0, Get), TR_EGONE);
 }
@@ -220,8 +238,7 @@ static tr_err family_says(tr_ctx *ctx, Family *self, const Say *m)
                  tr_ref_eq(tr_child(ctx, "a"), a) &&
                  tr_ref_eq(tr_child(ctx, "x"), TR_NOBODY) &&
                  tr_ref_eq(tr_lookup(ctx, "b"), b);
-    tr_tell(ctx, self->probe, Note, .text = "known", .number = known,
-            .ref = a);
+    tr_tell(ctx, self->probe, Note, .text = "known", .number = known, .ref = a);
     return TR_OK;
 }
 
@@ -229,8 +246,8 @@ TR_ACTOR(family, Family, TR_ON(Say, family_says));
 
 static void children(stage *s)
 {
-    tr_ref f = tr_spawn(s->sys, family, .name = "f",
-                        TR_INIT(family, .probe = s->to));
+    tr_ref f =
+        tr_spawn(s->sys, family, .name = "f", TR_INIT(family, .probe = s->to));
     tr_tell(s->sys, f, Say, .text = "");
     const Note *n = tr_expect(s->probe, patience(s), Note);
     assert_string_equal(n->text, "known");
@@ -302,13 +319,12 @@ static tr_err shape_start(tr_ctx *ctx, Shape *self)
     return TR_OK;
 }
 
-TR_ACTOR(shape, Shape, TR_HOOK(pre_start, shape_start),
-         TR_ON(Say, small_says));
+TR_ACTOR(shape, Shape, TR_HOOK(pre_start, shape_start), TR_ON(Say, small_says));
 
 static void deferred(stage *s)
 {
-    tr_ref a = tr_spawn(s->sys, shape,
-                        TR_INIT(shape, .probe = s->to, .big = true));
+    tr_ref a =
+        tr_spawn(s->sys, shape, TR_INIT(shape, .probe = s->to, .big = true));
     tr_tell(s->sys, a, Say, .text = "");
     heard(s, "big");
     tr_ref b = tr_spawn(s->sys, shape, TR_INIT(shape, .probe = s->to));
@@ -485,18 +501,15 @@ int main(void)
         cmocka_unit_test(test_SP3_SP15_a_spawn_that_is_refused_leaves_nothing),
         cmocka_unit_test(test_SP5_SP24_X51_a_new_actor_has_a_new_state),
         cmocka_unit_test(test_SP4_X7_RG6_ids_are_never_used_again),
-        cmocka_unit_test(
-            test_SP2_SP6_SP7_RG7_C13_children_are_known_at_once),
+        cmocka_unit_test(test_SP2_SP6_SP7_RG7_C13_children_are_known_at_once),
         cmocka_unit_test(test_SP9_X6_spawn_does_not_wait_for_the_start),
-        cmocka_unit_test(
-            test_SP13_C18_the_behaviour_is_chosen_at_the_start),
+        cmocka_unit_test(test_SP13_C18_the_behaviour_is_chosen_at_the_start),
         cmocka_unit_test(test_SP20_a_spawn_from_outside_watches_nobody),
         cmocka_unit_test(test_SP8_SP10_DP5_the_dispatcher_of_an_actor),
         cmocka_unit_test(test_SP12_the_mailbox_size_of_an_actor),
         cmocka_unit_test(test_RG1_RG2_RG3_RG8_C5_who_is_there),
         cmocka_unit_test(test_SP6_SP17_RG1_many_threads_spawn),
-        cmocka_unit_test(
-            test_SP17_a_spawn_takes_as_many_steps_among_many),
+        cmocka_unit_test(test_SP17_a_spawn_takes_as_many_steps_among_many),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
