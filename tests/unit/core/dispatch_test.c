@@ -344,8 +344,10 @@ static void test_dp05_a_message_to_another_dispatcher(void **state)
     stage_open_real(&it, NULL);
     expect_ok(tr_dispatcher_add(it.sys, "mine",
                                 .kind = TR_DISPATCH_PARALLEL, .threads = 1));
-    births all = {.other = stage_spawn(&it, .dispatcher = "mine")};
+    births all = {0};
     for (uint32_t i = 1; i <= 10; i++) {
+        all.other = stage_spawn(&it, .dispatcher = i % 2 ? "mine" : "pinned");
+        expect_ok(stage_ask(&it, all.other, act_nothing, NULL));
         expect_ok(stage_ask(&it, it.one, act_tell_other, &all));
         while (atomic_load(&all.counted) < i) {
             tri_world_posix()->ops->yield(tri_world_posix());
