@@ -177,7 +177,8 @@ def run(scenario, first, count):
     if found:
         return int(found.group(1)), found.group(2).split("; again:")[0]
     last = text.strip().splitlines()[-1:] or [""]
-    return seed, f"ended with {status}: {last[0][-100:]}"
+    words = last[0].replace(f"{TREE}/", "")
+    return seed, f"ended with {status}: {words[-100:]}"
 
 
 class Outcome:
