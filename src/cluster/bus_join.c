@@ -9,6 +9,7 @@
 
 #include <stdio.h>
 
+#include "base/hash.h"
 #include "cluster/node.h"
 
 static tr_err refuse(const char *why)
@@ -44,6 +45,9 @@ static tri_bus *bus_new(tri_cluster *cluster, const tri_bus_options *o)
     bus->here = o->node;
     bus->nodes = o->nodes;
     bus->life = o->life;
+    // An answer to an earlier life of this node may come to this one. Numbers
+    // begin where no life gets to that begins elsewhere.
+    bus->next_number = tri_hash_mix(o->life);
     bus->timer_due = TR_FOREVER;
     snprintf(bus->address, sizeof(bus->address), "%s",
              o->address != NULL ? o->address : "");

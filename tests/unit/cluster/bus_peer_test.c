@@ -255,7 +255,7 @@ static void run(peer *f, int steps)
     }
 }
 
-static void open_peer(peer *f, const char *ns)
+static void open_life(peer *f, const char *ns, uint64_t life)
 {
     static const tri_transport_ops transport = {.send = from_bus};
     static const tri_session_ops ops = {.send = to_bus, .take = take,
@@ -271,7 +271,7 @@ static void open_peer(peer *f, const char *ns)
                      TR_OK);
     assert_int_equal(
         tri_bus_join(f->sys, &(tri_bus_options){.transport = &f->base,
-                                                .nodes = 2, .life = 1}),
+                                                .nodes = 2, .life = life}),
         TR_OK);
     f->bus = tri_bus_of(tri_cluster_of(f->sys));
     assert_int_equal(tr_host(f->sys, adder), TR_OK);
@@ -285,6 +285,11 @@ static void open_peer(peer *f, const char *ns)
     put(f, &w);
     run(f, 20);
     assert_int_equal(f->hellos, 1);
+}
+
+static void open_peer(peer *f, const char *ns)
+{
+    open_life(f, ns, 1);
 }
 
 static void close_peer(peer *f)
@@ -627,6 +632,38 @@ static void test_DI2_DI3_VA16_a_place_given_back_is_used(void **state)
     close_peer(&f);
 }
 
+/* A node that asks, ends, and asks for another actor in its next life. */
+static void test_VA13_DI2_an_answer_to_an_earlier_life(void **state)
+{
+    peer f;
+    char text[64];
+    (void)state;
+    open_life(&f, "shop", 1);
+    name_at(1, "counter", 0, text, sizeof(text));
+    tr_tell(f.sys, tr_virtual_named(f.sys, text), Count, .number = 1);
+    run(&f, 20);
+    assert_int_equal(f.questions, 1);
+    uint64_t earlier = f.question;
+    close_peer(&f);
+
+    open_life(&f, "shop", 2);
+    last_counted = 0;
+    name_at(1, "counter", 1, text, sizeof(text));
+    tr_tell(f.sys, tr_virtual_named(f.sys, text), Count, .number = 1);
+    run(&f, 20);
+    assert_int_equal(f.questions, 1);
+    uint64_t question = f.question;
+    f.question = earlier;
+    answer_question(&f, 0, 1);  // of the other one
+    assert_int_equal(last_counted, 0);
+    assert_int_equal(route_of(&f, text)->here, 0);
+    f.question = question;
+    answer_question(&f, 0, 2);
+    assert_int_equal(last_counted, 1);
+    assert_int_equal(route_of(&f, text)->here, place(2));
+    close_peer(&f);
+}
+
 static void test_MS12_a_payload_must_be_of_its_type(void **state)
 {
     peer f;
@@ -695,6 +732,7 @@ int main(void)
         cmocka_unit_test(test_X30_MS4_DI11_mail_says_where_its_actor_is),
         cmocka_unit_test(test_DI2_DI3_VA16_an_owner_takes_a_place_back),
         cmocka_unit_test(test_DI2_DI3_VA16_a_place_given_back_is_used),
+        cmocka_unit_test(test_VA13_DI2_an_answer_to_an_earlier_life),
         cmocka_unit_test(test_MS12_a_payload_must_be_of_its_type),
         cmocka_unit_test(test_MS12_what_was_not_declared_is_refused),
         cmocka_unit_test(test_VA8_VA9_another_namespace_is_kept_out),
