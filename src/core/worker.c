@@ -420,6 +420,7 @@ static bool all_starve(tri_group *group, uint32_t count)
 {
     bool all = true;
     for (uint32_t i = 0; i < count; i++) {
+        // Acquire: pairs with tri_worker_new.
         tri_worker *worker =
             atomic_load_explicit(&group->workers[i], memory_order_acquire);
         // One that has got no thread never works.
