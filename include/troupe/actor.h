@@ -311,9 +311,9 @@ TR_API tr_ref tr_lookup(tr_from from, const char *path);
 
 /*
  * Starts an actor: a child of ctx's actor, or of /user; options may be NULL.
- * Returns at once; a start that fails is the supervisor's matter. On failure the ref is nobody
- * and tr_ref_err says why: TR_EINVAL, TR_EEXIST, TR_ENOMEM, TR_ESTOPPED,
- * TR_ECLOSED, TR_ELIMIT.
+ * Returns at once; a start that fails is the supervisor's matter. On failure
+ * the ref is nobody and tr_ref_err says why: TR_EINVAL, TR_EEXIST, TR_ENOMEM,
+ * TR_ESTOPPED, TR_ECLOSED, TR_ELIMIT.
  */
 TR_API tr_ref tr_spawn(tr_from from, const tr_actor_def *def,
                        const tr_spawn_options *options);

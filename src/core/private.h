@@ -188,9 +188,6 @@ static inline bool tri_looks_around(tri_worker *worker)
                                              memory_order_relaxed) != 0);
 }
 
-/* The rest of tri_worker_next. */
-tri_cell *tri_next_other(tri_worker *worker);
-
 /* Whether it is no thread's and of our group; a home may still bind it. */
 static inline bool tri_runs_here(tri_worker *worker, tri_cell *cell)
 {
@@ -254,6 +251,9 @@ static inline bool tri_fresh_first(tri_worker *worker)
     return TRI_UNLIKELY(tri_fresh_count(worker) >= TRI_FRESH_MANY) &&
            worker->fresh_debt > 0;
 }
+
+/* The rest of tri_worker_next. May sleep. */
+tri_cell *tri_next_other(tri_worker *worker);
 
 /*
  * What the worker runs next; NULL: it must leave. The usual case is in line:

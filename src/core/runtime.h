@@ -239,8 +239,8 @@ struct tri_worker {
     _Atomic(tr_nanos) monitor_since;  // the monitor's notes
     uint64_t monitor_progress;
     bool monitor_told;
-    uint64_t monitor_starved;  // progress + 1, where monitor_ran was read
-    tr_nanos monitor_ran;      // of the processor, when it first seemed stuck
+    tr_nanos monitor_ran;     // of the processor, when it first seemed stuck;
+                              // TR_FOREVER: it does not
     tr_nanos monitor_asked;   // since then it should have ended; 0: no
     tr_nanos backlog_since;   // more than one has been waiting; 0: no
     tr_nanos asked_at;        // for a share: the last request

@@ -378,6 +378,7 @@ static bool look_at(tri_worker *worker, tr_nanos now, bool *busy)
         worker->monitor_progress = progress;
         worker->monitor_told = false;
         worker->monitor_asked = 0;
+        worker->monitor_ran = TR_FOREVER;
         atomic_store_explicit(&worker->monitor_since, asleep ? 0 : now,
                               memory_order_relaxed);
         *busy |= !asleep;
@@ -408,10 +409,7 @@ static bool starves(tri_worker *worker)
         return false;
     }
     tr_nanos ran = world->ops->thread_ran(world, worker->thread_handle);
-    if (worker->monitor_starved != worker->monitor_progress + 1) {
-        worker->monitor_starved = worker->monitor_progress + 1;
-        worker->monitor_ran = ran;
-    }
+    worker->monitor_ran = TRI_MIN(worker->monitor_ran, ran);
     return ran - worker->monitor_ran < TRI_MONITOR;
 }
 

@@ -632,26 +632,28 @@ static void test_DI2_DI3_VA16_a_place_given_back_is_used(void **state)
     close_peer(&f);
 }
 
-/* A node that asks, ends, and asks for another actor in its next life. */
+/* A life of a node that sends mail for the nth name, and asks where it is. */
+static void ask_in_life(peer *f, uint64_t life, int nth, char *text,
+                        size_t size)
+{
+    open_life(f, "shop", life);
+    last_counted = 0;
+    name_at(1, "counter", nth, text, size);
+    tr_tell(f->sys, tr_virtual_named(f->sys, text), Count, .number = 1);
+    run(f, 20);
+    assert_int_equal(f->questions, 1);
+}
+
 static void test_VA13_DI2_an_answer_to_an_earlier_life(void **state)
 {
     peer f;
     char text[64];
     (void)state;
-    open_life(&f, "shop", 1);
-    name_at(1, "counter", 0, text, sizeof(text));
-    tr_tell(f.sys, tr_virtual_named(f.sys, text), Count, .number = 1);
-    run(&f, 20);
-    assert_int_equal(f.questions, 1);
+    ask_in_life(&f, 1, 0, text, sizeof(text));
     uint64_t earlier = f.question;
     close_peer(&f);
 
-    open_life(&f, "shop", 2);
-    last_counted = 0;
-    name_at(1, "counter", 1, text, sizeof(text));
-    tr_tell(f.sys, tr_virtual_named(f.sys, text), Count, .number = 1);
-    run(&f, 20);
-    assert_int_equal(f.questions, 1);
+    ask_in_life(&f, 2, 1, text, sizeof(text));
     uint64_t question = f.question;
     f.question = earlier;
     answer_question(&f, 0, 1);  // of the other one
