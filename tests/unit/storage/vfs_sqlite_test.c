@@ -6,56 +6,33 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include <cmocka.h>
-#include <sqlite3.h>
 
 #include "storage/vfs_sqlite.h"
 #include "support/fail_world.h"
+#include "unit/storage/sqlite_file.h"
 
-#define PATH_SIZE  256
+#define PATH_SIZE  (FOLDER_SIZE + 32)
 #define TEXT_SIZE  256
 #define BUSY_MS    60000
 #define ROWS_EACH  50
 #define POINTS_MAX 20000  // file operations of the largest scenario, far off
 
 typedef struct fixture {
-    char folder[PATH_SIZE];
-    char database[PATH_SIZE + 8];
+    folder folder;
     tri_world *world;
     tri_sqlite_vfs *vfs;
 } fixture;
 
-static void remove_database(const fixture *it)
-{
-    static const char *const suffixes[] = {"", "-wal", "-shm", "-journal"};
-    char path[PATH_SIZE + 32];
-
-    for (size_t i = 0; i < sizeof(suffixes) / sizeof(suffixes[0]); i++) {
-        snprintf(path, sizeof(path), "%s%s", it->database, suffixes[i]);
-        (void)unlink(path);
-    }
-}
-
 static int open_fixture(void **state)
 {
     fixture *it = calloc(1, sizeof(*it));
-    const char *base = getenv("TMPDIR");
 
-    if (it == NULL) {
+    if (it == NULL || !folder_make(&it->folder)) {
         return -1;
     }
-    snprintf(it->folder, sizeof(it->folder), "%s/troupe-XXXXXX",
-             base == NULL ? P_tmpdir : base);
-    if (mkdtemp(it->folder) == NULL) {
-        return -1;
-    }
-    snprintf(it->database, sizeof(it->database), "%s/db", it->folder);
     it->world = tri_world_posix();
     *state = it;
     return tri_sqlite_vfs_open(&it->vfs, it->world) == TR_OK ? 0 : -1;
@@ -66,8 +43,7 @@ static int close_fixture(void **state)
     fixture *it = *state;
 
     tri_sqlite_vfs_close(it->vfs);
-    remove_database(it);
-    int result = rmdir(it->folder);  // fails if a test leaves something
+    int result = folder_remove(&it->folder);
     free(it);
     return result;
 }
@@ -87,7 +63,7 @@ static sqlite3 *open_db(fixture *it)
 {
     sqlite3 *db;
 
-    assert_int_equal(open_with(it->database, it->vfs, &db), SQLITE_OK);
+    assert_int_equal(open_with(it->folder.database, it->vfs, &db), SQLITE_OK);
     return db;
 }
 
@@ -160,14 +136,14 @@ static void test_last_close_removes_log_and_index(void **state)
 {
     fixture *it = *state;
     sqlite3 *db = open_db(it);
-    char path[PATH_SIZE + 32];
+    char path[PATH_SIZE];
 
     make_wal(db);
-    snprintf(path, sizeof(path), "%s-shm", it->database);
+    snprintf(path, sizeof(path), "%s-shm", it->folder.database);
     assert_int_equal(access(path, F_OK), 0);
     assert_int_equal(sqlite3_close(db), SQLITE_OK);
     assert_int_not_equal(access(path, F_OK), 0);
-    snprintf(path, sizeof(path), "%s-wal", it->database);
+    snprintf(path, sizeof(path), "%s-wal", it->folder.database);
     assert_int_not_equal(access(path, F_OK), 0);
 }
 
@@ -239,9 +215,9 @@ static void test_a_missing_folder_is_an_error(void **state)
 {
     fixture *it = *state;
     sqlite3 *db;
-    char path[PATH_SIZE + 32];
+    char path[PATH_SIZE];
 
-    snprintf(path, sizeof(path), "%s/none/db", it->folder);
+    snprintf(path, sizeof(path), "%s/none/db", it->folder.path);
     assert_int_equal(open_with(path, it->vfs, &db) & 0xff, SQLITE_CANTOPEN);
     sqlite3_close(db);
 }
@@ -321,9 +297,9 @@ static void test_it_shares_with_the_unix_vfs(void **state)
 
     make_wal(ours);
     must(ours, "INSERT INTO t (v) VALUES ('a')");
-    assert_int_equal(
-        sqlite3_open_v2(it->database, &theirs, SQLITE_OPEN_READWRITE, "unix"),
-        SQLITE_OK);
+    assert_int_equal(sqlite3_open_v2(it->folder.database, &theirs,
+                                     SQLITE_OPEN_READWRITE, "unix"),
+                     SQLITE_OK);
     must_say(theirs, "SELECT count(*) FROM t", "1");
     must(ours, "BEGIN IMMEDIATE");
     assert_int_equal(run(theirs, "BEGIN IMMEDIATE"), SQLITE_BUSY);
@@ -372,7 +348,7 @@ static void add_rows_here(void *arg)
 {
     adder *it = arg;
 
-    it->result = add_rows(it->fixture->database, it->fixture->vfs);
+    it->result = add_rows(it->fixture->folder.database, it->fixture->vfs);
 }
 
 static void test_two_threads_write(void **state)
@@ -409,10 +385,10 @@ static void test_two_processes_write(void **state)
         children[i] = fork();
         assert_true(children[i] >= 0);
         if (children[i] == 0) {
-            _exit(add_rows(it->database, it->vfs) & 0xff);
+            _exit(add_rows(it->folder.database, it->vfs) & 0xff);
         }
     }
-    assert_int_equal(add_rows(it->database, it->vfs), SQLITE_OK);
+    assert_int_equal(add_rows(it->folder.database, it->vfs), SQLITE_OK);
     for (int i = 0; i < 2; i++) {
         int status;
         assert_int_equal(waitpid(children[i], &status, 0), children[i]);
@@ -432,7 +408,7 @@ static void test_a_dead_process_holds_nothing(void **state)
     assert_true(child >= 0);
     if (child == 0) {
         sqlite3 *db;
-        int code = open_with(it->database, it->vfs, &db);
+        int code = open_with(it->folder.database, it->vfs, &db);
         code |= run(db, "PRAGMA journal_mode=WAL");
         code |= run(db, "CREATE TABLE t (id INTEGER PRIMARY KEY, v TEXT)");
         code |= run(db, "INSERT INTO t (v) VALUES ('kept')");
@@ -451,37 +427,21 @@ static void test_a_dead_process_holds_nothing(void **state)
     assert_int_equal(sqlite3_close(db), SQLITE_OK);
 }
 
-static void copy_file(const char *from, const char *to)
-{
-    char bytes[4096];
-    size_t size;
-    FILE *in = fopen(from, "rb");
-    FILE *out = fopen(to, "wb");
-
-    assert_non_null(in);
-    assert_non_null(out);
-    while ((size = fread(bytes, 1, sizeof(bytes), in)) > 0) {
-        assert_int_equal(fwrite(bytes, 1, size, out), size);
-    }
-    fclose(in);
-    assert_int_equal(fclose(out), 0);
-}
-
 /* After a crash of the machine the index may be an old one: it is not used. */
 static void test_an_old_index_is_thrown_away(void **state)
 {
     fixture *it = *state;
-    char index[PATH_SIZE + 32];
-    char old[PATH_SIZE + 32];
+    char index[PATH_SIZE];
+    char old[PATH_SIZE];
     int status;
 
-    snprintf(index, sizeof(index), "%s-shm", it->database);
-    snprintf(old, sizeof(old), "%s-journal", it->database);
+    snprintf(index, sizeof(index), "%s-shm", it->folder.database);
+    snprintf(old, sizeof(old), "%s-journal", it->folder.database);
     pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0) {
         sqlite3 *db;
-        int code = open_with(it->database, it->vfs, &db);
+        int code = open_with(it->folder.database, it->vfs, &db);
         make_wal(db);
         code |= run(db, "INSERT INTO t (v) VALUES ('one')");
         copy_file(index, old);
@@ -508,7 +468,7 @@ static void test_a_commit_needs_its_sync(void **state)
     sqlite3 *db;
 
     assert_int_equal(tri_sqlite_vfs_open(&vfs, fail_world_of(fail)), TR_OK);
-    assert_int_equal(open_with(it->database, vfs, &db), SQLITE_OK);
+    assert_int_equal(open_with(it->folder.database, vfs, &db), SQLITE_OK);
     make_wal(db);
     fail_world_arm(fail, 1, FAIL_SYNC);
     assert_int_equal(run(db, "INSERT INTO t (v) VALUES ('a')") & 0xff,
@@ -534,7 +494,7 @@ static void prepare(fixture *it, const char *journal)
 {
     char sql[64];
 
-    remove_database(it);
+    folder_clean(&it->folder);
     sqlite3 *db = open_db(it);
     snprintf(sql, sizeof(sql), "PRAGMA journal_mode=%s", journal);
     must(db, "PRAGMA synchronous=OFF");
@@ -557,7 +517,7 @@ static int write_batches(fixture *it, tri_sqlite_vfs *vfs, int *unclear)
 
     *unclear = 0;
     for (int i = 0; i < 2; i++) {
-        if (open_with(it->database, vfs, &dbs[i]) == SQLITE_OK) {
+        if (open_with(it->folder.database, vfs, &dbs[i]) == SQLITE_OK) {
             sqlite3_busy_timeout(dbs[i], 0);
             (void)run(dbs[i], "PRAGMA synchronous=FULL");
             (void)run(dbs[i], "PRAGMA wal_autocheckpoint=8");
