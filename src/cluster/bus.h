@@ -116,10 +116,10 @@ typedef struct tri_route {
     uint8_t state;
     bool only_look;           // the question must not place it
     uint32_t node;            // of REMOTE: the cache
-    uint64_t number;
+    uint64_t number, life;
     tr_nanos at;              // when that was learnt
     uint32_t next_node;       // of FLUSHING: where it is now
-    uint64_t next_number;
+    uint64_t next_number, next_life;
     uint64_t token;           // of the question or the marker
     tr_nanos since;           // the question failed for the first time; 0: no
     tri_timer timer;
@@ -321,8 +321,13 @@ void tri_route_control(tri_bus *bus, tri_route *r, tri_parcel *p);
 /* Looks where it is, for those who watch. */
 void tri_route_find(tri_bus *bus, tri_route *r);
 void tri_route_timer(tri_bus *bus, tri_route *r);
-void tri_route_learn(tri_bus *bus, tri_virtual *v, uint32_t node,
-                     uint64_t number);
+void tri_route_learn(tri_bus *bus, tri_virtual *v, tri_place place);
+/*
+ * Tells a node where the actor is; lost: its own activation has lost against
+ * that one. False: it could not.
+ */
+bool tri_route_tell(tri_bus *bus, uint32_t to, const char *text,
+                    tri_place place, bool lost);
 bool tri_route_place(tri_bus *bus, tri_peer *peer, tri_reader *r);
 void tri_route_placed(tri_bus *bus, tri_peer *peer, tri_reader *r);
 bool tri_route_claim(tri_bus *bus, tri_peer *peer, tri_reader *r);

@@ -116,7 +116,9 @@ void tri_call_complete(tri_bus *bus, tri_peer *peer, const tri_envelope *e)
     tri_wheel_cancel(&bus->wheel, &call->timer);
     tri_worker *worker = tri_bus_worker(bus);
     if (e->moved != 0) {
-        tri_route_learn(bus, call->v, e->moved_node, e->moved);
+        tri_place place = {.node = e->moved_node, .number = e->moved,
+                           .life = peer->session.in_life};
+        tri_route_learn(bus, call->v, place);
     }
     const tr_type *type = call->msg->node.type->reply;
     tr_err err = (tr_err)e->err;

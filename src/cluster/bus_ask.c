@@ -119,7 +119,7 @@ void tri_route_begin(tri_bus *bus, tri_route *r, uint64_t number)
     }
 }
 
-/* Was the sender told that this very activation is to begin here? */
+/* Was the sender told that this activation is to begin here, in this life? */
 bool tri_route_granted(tri_bus *bus, tri_route *r, const tri_envelope *head)
 {
     tri_cluster *cluster = bus->cluster;
@@ -128,6 +128,7 @@ bool tri_route_granted(tri_bus *bus, tri_route *r, const tri_envelope *head)
     (void)tri_shard_owner(&cluster->directory, r->v->shard, &epoch);
     tri_lock_take(&shard->lock);
     bool granted = head->target_node == bus->here && head->place > r->last &&
+                   head->place_life == bus->life &&
                    head->place >> 32 == epoch && !tri_virtual_is_active(r->v) &&
                    tri_kind_of(cluster, r->v) != NULL;
     tri_lock_drop(&shard->lock);
@@ -178,8 +179,8 @@ static void answer(tri_bus *bus, tri_route *r, tr_err err,
         r->since = 0;
         tri_route_begin(bus, r, newer);
     } else if (decision->place.node != bus->here) {
-        tri_route_set_remote(bus, r, decision->place.node, number);
-    } else if (number > last) {
+        tri_route_set_remote(bus, r, decision->place);
+    } else if (number > last && decision->place.life == bus->life) {
         r->since = 0;
         tri_route_begin(bus, r, number);
     } else if (here == number) {
@@ -203,7 +204,7 @@ void tri_route_ask(tri_bus *bus, tri_route *r)
         while (!(nodes >> node & 1) || nth-- > 0) {
             node = (node + 1) % 64;
         }
-        tri_route_set_remote(bus, r, node, 0);
+        tri_route_set_remote(bus, r, (tri_place){.node = node});
         return;
     }
     r->only_look = !tri_route_needs_place(r);
@@ -240,6 +241,7 @@ void tri_route_placed(tri_bus *bus, tri_peer *peer, tri_reader *reader)
     decision.kind = (tri_placement)tri_read_u8(reader);
     decision.place.node = tri_read_u32(reader);
     decision.place.number = tri_read_u64(reader);
+    decision.place.life = tri_read_u64(reader);
     tri_route *r = reader->failed ? NULL : tri_map_get(&bus->asked, token);
     if (r != NULL && r->state == TRI_ROUTE_ASKING) {
         answer(bus, r, err, &decision);

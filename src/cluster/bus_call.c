@@ -110,6 +110,7 @@ static tr_err write_ours(tri_bus *bus, tri_route *r, tri_parcel *p,
     const tr_type *type = msg->node.type;
     tri_envelope e = {.direction = TRI_ONE_WAY, .target_node = r->node,
                       .sender_node = bus->here, .place = r->number,
+                      .place_life = r->life,
                       .through = msg->node.flags & TRI_MSG_FOREIGN
                                      ? TRI_THROUGH_ALL
                                      : UINT64_C(1) << bus->here,
@@ -161,6 +162,7 @@ static tr_err write_passed(tri_bus *bus, tri_route *r, tri_parcel *p,
     e.through |= UINT64_C(1) << bus->here;
     e.target_node = r->node;
     e.place = r->number;
+    e.place_life = r->life;
     e.type = tri_type_declare_as(bus, peer, p->type.name, p->type.schema,
                                  p->type.table);
     if (e.direction == TRI_REQUEST) {
@@ -179,12 +181,10 @@ static tr_err write_passed(tri_bus *bus, tri_route *r, tri_parcel *p,
         bus->counts.passed++;
         tri_envelope_write(w, &e);
         if (r->node != e.sender_node) {
-            tri_writer moved = tri_bus_item(bus, TRI_ITEM_MOVED);
-            tri_write_u32(&moved, r->node);
-            tri_write_u64(&moved, r->number);
-            tri_write_u8(&moved, false);
-            tri_write_text(&moved, p->v->text);
-            (void)tri_bus_put(bus, e.sender_node, &moved, NULL);
+            tri_place place = {.node = r->node, .number = r->number,
+                               .life = r->life};
+            (void)tri_route_tell(bus, e.sender_node, p->v->text, place,
+                                 false);
         }
     }
     return err;

@@ -94,11 +94,22 @@ static void review_markers(tri_bus *bus, tri_route *r)
     r->last_parcel = last;
 }
 
-/* What we send goes through `node` no longer. */
-void tri_flush_begin(tri_bus *bus, tri_route *r, uint32_t node, uint64_t number)
+static void set_next(tri_route *r, tri_place place)
 {
-    r->next_node = node;
-    r->next_number = number;
+    r->next_node = place.node;
+    r->next_number = place.number;
+    r->next_life = place.life;
+}
+
+static tri_place next_of(const tri_route *r)
+{
+    return (tri_place){.node = r->next_node, .number = r->next_number,
+                       .life = r->next_life};
+}
+
+void tri_flush_begin(tri_bus *bus, tri_route *r, tri_place place)
+{
+    set_next(r, place);
     review_markers(bus, r);
     if (r->state == TRI_ROUTE_FLUSHING) {
         return;  // the marker follows to wherever the messages go
@@ -114,7 +125,7 @@ void tri_flush_begin(tri_bus *bus, tri_route *r, uint32_t node, uint64_t number)
                       .v = r->v,
                       .origin = bus->here,
                       .token = r->token,
-                      .number = number};
+                      .number = place.number};
     tri_call_send(bus, r, p);
     r->state = TRI_ROUTE_FLUSHING;
     tri_route_pause(bus, r, TRI_FLUSH_WAIT);
@@ -124,7 +135,7 @@ void tri_flush_end(tri_bus *bus, tri_route *r)
 {
     tri_route_forget(bus, r);
     r->last_back = NULL;
-    tri_route_set_remote(bus, r, r->next_node, r->next_number);
+    tri_route_set_remote(bus, r, next_of(r));
     if (r->next_node != bus->here) {
         tri_watch_place(bus, r, true);  // for those who watch since then
         tri_route_go(bus, r);
@@ -142,23 +153,22 @@ void tri_flush_end(tri_bus *bus, tri_route *r)
     }
 }
 
-void tri_route_learn(tri_bus *bus, tri_virtual *v, uint32_t node,
-                     uint64_t number)
+void tri_route_learn(tri_bus *bus, tri_virtual *v, tri_place place)
 {
     tri_route *r = tri_route_get(bus, v);
-    if (r == NULL || node >= bus->nodes ||
+    if (r == NULL || place.node >= bus->nodes ||
         (r->state != TRI_ROUTE_REMOTE && r->state != TRI_ROUTE_FLUSHING)) {
         return;
     }
-    if (number <= r->number ||
-        (r->state == TRI_ROUTE_FLUSHING && number <= r->next_number)) {
+    if (place.number <= r->number ||
+        (r->state == TRI_ROUTE_FLUSHING && place.number <= r->next_number)) {
         return;  // older than what we know (DI11)
     }
     bus->counts.moved++;
     if (!r->away) {
-        tri_route_set_remote(bus, r, node, number);
+        tri_route_set_remote(bus, r, place);
     } else {
-        tri_flush_begin(bus, r, node, number);
+        tri_flush_begin(bus, r, place);
     }
 }
 
@@ -218,16 +228,16 @@ void tri_route_flushed(tri_bus *bus, tri_peer *peer, tri_reader *reader)
         // We know more since the marker left: another, that says so.
         tri_route_forget(bus, r);
         r->state = TRI_ROUTE_REMOTE;
-        tri_flush_begin(bus, r, r->next_node, r->next_number);
+        tri_flush_begin(bus, r, next_of(r));
         tri_route_go(bus, r);  // without memory there is none
         return;
     }
     if (how == FLUSHED_JOIN) {  // through that node, wherever it leads
-        r->next_node = peer->node;
-        r->next_number = TRI_NUMBER_NONE;
+        set_next(r, (tri_place){.node = peer->node,
+                                .number = TRI_NUMBER_NONE});
     } else if (number != 0) {  // where the messages are, whatever we heard
-        r->next_node = peer->node;
-        r->next_number = number;
+        set_next(r, (tri_place){.node = peer->node, .number = number,
+                                .life = peer->session.in_life});
     }
     tri_flush_end(bus, r);
 }

@@ -21,6 +21,7 @@ static tr_err refuse(const char *why)
 static void set_owners(tri_cluster *cluster, const tri_bus_options *o)
 {
     cluster->here = o->node;
+    tri_directory_set_life(&cluster->directory, o->node, o->life);
     for (uint32_t i = 0; i < TRI_SHARDS; i++) {
         cluster->directory.shards[i].owner = i % o->nodes;
     }

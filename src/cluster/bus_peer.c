@@ -134,6 +134,8 @@ static bool on_hello(tri_bus *bus, tri_peer *peer, tri_reader *r)
     peer->greeted = true;
     peer->lost = false;
     peer->hello_life = peer->session.in_life;
+    tri_directory_set_life(&bus->cluster->directory, peer->node,
+                           peer->hello_life);
     peer->refused = r->failed || count > TRI_KIND_NAMES_MAX ||
                     strcmp(ns, bus->cluster->ns) != 0;
     if (peer->refused) {

@@ -112,6 +112,7 @@ bool tri_route_place(tri_bus *bus, tri_peer *peer, tri_reader *r)
     tri_write_u8(&w, (uint8_t)decision.kind);
     tri_write_u32(&w, decision.place.node);
     tri_write_u64(&w, decision.place.number);
+    tri_write_u64(&w, decision.place.life);
     return tri_bus_put(bus, peer->node, &w, NULL);
 }
 

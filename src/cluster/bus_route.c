@@ -77,12 +77,12 @@ void tri_route_set_away(tri_bus *bus, tri_route *r, bool away)
     }
 }
 
-void tri_route_set_remote(tri_bus *bus, tri_route *r, uint32_t node,
-                          uint64_t number)
+void tri_route_set_remote(tri_bus *bus, tri_route *r, tri_place place)
 {
     r->state = TRI_ROUTE_REMOTE;
-    r->node = node;
-    r->number = number;
+    r->node = place.node;
+    r->number = place.number;
+    r->life = place.life;
     r->at = tri_bus_now(bus);
     r->since = 0;
 }
@@ -262,11 +262,18 @@ static bool come_home(tri_bus *bus, tri_parcel *p)
     return true;
 }
 
+/* All of ours is to come home first, for that place or none yet. */
+static void follow_home(tri_bus *bus, tri_route *r, uint64_t number)
+{
+    tri_place home = {.node = bus->here, .number = number, .life = bus->life};
+    tri_flush_begin(bus, r, home);
+}
+
 /* The cache is as good as wrong: the owner is asked again. */
 static void forget_place(tri_bus *bus, tri_route *r)
 {
     if (r->away) {
-        tri_flush_begin(bus, r, bus->here, TRI_NUMBER_NONE);
+        follow_home(bus, r, TRI_NUMBER_NONE);
     } else {
         r->state = TRI_ROUTE_NONE;
     }
@@ -284,7 +291,7 @@ void tri_route_arrived(tri_bus *bus, tri_route *r, tri_parcel *p)
         // News of a place, as good as any: whoever has heard of no more than
         // that goes through us. If we gave way, this one would leave again,
         // and those behind it on the same way might find us waiting anew.
-        tri_flush_begin(bus, r, bus->here, number);
+        follow_home(bus, r, number);
     }
     bool granted = r->first == NULL &&
                    (r->state == TRI_ROUTE_NONE ||
@@ -292,13 +299,13 @@ void tri_route_arrived(tri_bus *bus, tri_route *r, tri_parcel *p)
                    tri_route_granted(bus, r, p->head);
     if (granted && r->state == TRI_ROUTE_REMOTE && r->away) {
         // What our own senders have sent away comes back first.
-        tri_flush_begin(bus, r, bus->here, number);
+        follow_home(bus, r, number);
         granted = false;
     }
     if (!granted && r->state == TRI_ROUTE_REMOTE &&
         p->head->sender_node == bus->here && !tri_route_is_here(bus, r)) {
         // Two caches lead to each other: once all is home, ask the owner.
-        tri_flush_begin(bus, r, bus->here, TRI_NUMBER_NONE);
+        follow_home(bus, r, TRI_NUMBER_NONE);
     } else if (!granted && r->state == TRI_ROUTE_REMOTE &&
                r->number < number && !tri_route_is_here(bus, r)) {
         // It was here and has ended; what we know of is older still.

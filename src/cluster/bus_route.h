@@ -26,8 +26,7 @@ tri_route *tri_route_new(tri_bus *bus, tri_virtual *v);
 bool tri_route_is_here(tri_bus *bus, tri_route *r);
 /* Whether something of ours may be under way to another node. */
 void tri_route_set_away(tri_bus *bus, tri_route *r, bool away);
-void tri_route_set_remote(tri_bus *bus, tri_route *r, uint32_t node,
-                          uint64_t number);
+void tri_route_set_remote(tri_bus *bus, tri_route *r, tri_place place);
 /* Takes what the record has, unless older mail is still to come back. */
 void tri_route_refill(tri_bus *bus, tri_route *r);
 
@@ -71,14 +70,13 @@ void tri_route_ask_later(tri_bus *bus, tri_route *r);
  * and the caller goes on with the route.
  */
 void tri_route_begin(tri_bus *bus, tri_route *r, uint64_t number);
-/* Was the sender told that this very activation is to begin here? */
+/* Was the sender told that this activation is to begin here, in this life? */
 bool tri_route_granted(tri_bus *bus, tri_route *r, const tri_envelope *head);
 
 /* ---- bus_flush.c ---- */
 
-/* What we send goes through r's node no longer, but to this one. */
-void tri_flush_begin(tri_bus *bus, tri_route *r, uint32_t node,
-                     uint64_t number);
+/* What we send goes through r's node no longer, but to this place. */
+void tri_flush_begin(tri_bus *bus, tri_route *r, tri_place place);
 void tri_flush_end(tri_bus *bus, tri_route *r);
 /* A marker, and all before it is here or nowhere. Takes p. */
 void tri_flush_here(tri_bus *bus, tri_parcel *p);

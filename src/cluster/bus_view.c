@@ -10,13 +10,13 @@
  */
 #include "cluster/bus_route.h"
 
-/* False: it could not. */
-static bool send_moved(tri_bus *bus, uint32_t to, const char *text,
-                       uint32_t node, uint64_t number, bool lost)
+bool tri_route_tell(tri_bus *bus, uint32_t to, const char *text,
+                    tri_place place, bool lost)
 {
     tri_writer w = tri_bus_item(bus, TRI_ITEM_MOVED);
-    tri_write_u32(&w, node);
-    tri_write_u64(&w, number);
+    tri_write_u32(&w, place.node);
+    tri_write_u64(&w, place.number);
+    tri_write_u64(&w, place.life);
     tri_write_u8(&w, lost);
     tri_write_text(&w, text);
     return tri_bus_put(bus, to, &w, NULL);
@@ -45,15 +45,16 @@ void tri_route_moved(tri_bus *bus, tri_peer *peer, tri_reader *reader)
     char text[TRI_ID_MAX + 1];
     tr_err err;
     (void)peer;
-    uint32_t node = tri_read_u32(reader);
-    uint64_t number = tri_read_u64(reader);
+    tri_place place = {.node = tri_read_u32(reader)};
+    place.number = tri_read_u64(reader);
+    place.life = tri_read_u64(reader);
     bool lost = tri_read_u8(reader) != 0;
     tri_read_text(reader, text, TRI_ID_MAX);
     tri_virtual *v = reader->failed ? NULL : tri_bus_record(bus, text, &err);
     if (v != NULL && lost) {
-        lose(bus, v, number);
+        lose(bus, v, place.number);
     } else if (v != NULL) {
-        tri_route_learn(bus, v, node, number);
+        tri_route_learn(bus, v, place);
     }
 }
 
@@ -63,7 +64,8 @@ static bool claim(tri_bus *bus, uint32_t owner, uint64_t epoch, tri_virtual *v,
 {
     tri_decision decision;
     if (owner == bus->here) {
-        tri_place place = {.node = bus->here, .number = number};
+        tri_place place = {.node = bus->here, .number = number,
+                           .life = bus->life};
         if (tri_directory_register(&bus->cluster->directory, v->text, v->size,
                                    place, &decision) != TR_OK) {
             return false;
@@ -101,7 +103,8 @@ bool tri_route_claim(tri_bus *bus, tri_peer *peer, tri_reader *r)
         return true;
     }
     uint32_t shard = tri_shard_of(text, strlen(text));
-    tri_place place = {.node = peer->node, .number = number};
+    tri_place place = {.node = peer->node, .number = number,
+                       .life = peer->session.in_life};
     believe(bus, shard, epoch);
     if (tri_shard_owner(&bus->cluster->directory, shard, NULL) != bus->here) {
         return true;  // of an older view: it claims to the next owner, too
@@ -112,8 +115,7 @@ bool tri_route_claim(tri_bus *bus, tri_peer *peer, tri_reader *r)
     }
     // If that cannot be sent, the claim comes again and loses again.
     return decision.kind != TRI_PLACE_RACE ||
-           send_moved(bus, peer->node, text, decision.place.node,
-                      decision.place.number, true);
+           tri_route_tell(bus, peer->node, text, decision.place, true);
 }
 
 void tri_route_claimed(tri_bus *bus, tri_peer *peer, tri_reader *r)

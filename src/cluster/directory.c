@@ -147,6 +147,18 @@ uint64_t tri_directory_forget(tri_directory *directory, uint32_t node)
     return forgotten;
 }
 
+void tri_directory_set_life(tri_directory *directory, uint32_t node,
+                            uint64_t life)
+{
+    TRI_CHECK(node < TRI_DIRECTORY_NODES);
+    // Relaxed: read by tri_directory_assign, which says why.
+    uint64_t earlier = atomic_exchange_explicit(&directory->lives[node], life,
+                                                memory_order_relaxed);
+    if (earlier != life) {
+        (void)tri_directory_forget(directory, node);
+    }
+}
+
 static tri_directory_shard *shard_of(tri_directory *directory, uint64_t hash)
 {
     return &directory->shards[hash % TRI_SHARDS];
@@ -245,7 +257,12 @@ tr_err tri_directory_assign(tri_directory *directory, const char *text,
         uint32_t node = prefer < TRI_DIRECTORY_NODES && (nodes >> prefer & 1)
                             ? prefer
                             : least_loaded(directory, nodes);
-        tri_place place = {.node = node, .number = s->epoch << 32 | ++s->given};
+        // Relaxed: whoever is given an older life's place asks again.
+        tri_place place = {.node = node,
+                           .number = s->epoch << 32 | ++s->given,
+                           .life = atomic_load_explicit(
+                               &directory->lives[node],
+                               memory_order_relaxed)};
         *out = (tri_decision){.kind = TRI_PLACE_ON_NODE, .place = place};
         err = add(directory, s, hash, text, size, place);
     }

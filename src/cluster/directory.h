@@ -26,10 +26,14 @@ enum {
     TRI_DIRECTORY_NODES = 64,  // numbers of nodes are below this
 };
 
-/* One activation; `number` tells those of one id apart, and only grows. */
+/*
+ * One activation; `number` tells those of one id apart, and only grows. It is
+ * of one life of its node: the next one has nothing of it.
+ */
 typedef struct tri_place {
     uint32_t node;
     uint64_t number;
+    uint64_t life;
 } tri_place;
 
 typedef enum tri_placement {
@@ -57,6 +61,7 @@ typedef struct tri_directory {
     tri_mem *mem;             // borrowed: the system's
     tri_map_memory memory;    // of the maps: from mem, too
     _Atomic(uint64_t) load[TRI_DIRECTORY_NODES];  // places on each node
+    _Atomic(uint64_t) lives[TRI_DIRECTORY_NODES]; // of those that have greeted
     tri_directory_shard shards[TRI_SHARDS];
 } tri_directory;
 
@@ -98,6 +103,12 @@ TR_NODISCARD tr_err tri_directory_assign(tri_directory *directory,
                                          const char *text, size_t size,
                                          uint64_t nodes, uint32_t prefer,
                                          tri_decision *out);
+/*
+ * Places are given to this life of the node from now on; those of an earlier
+ * one are forgotten.
+ */
+void tri_directory_set_life(tri_directory *directory, uint32_t node,
+                            uint64_t life);
 /* The node is gone: so are its places. How many there were. */
 uint64_t tri_directory_forget(tri_directory *directory, uint32_t node);
 /*

@@ -128,6 +128,7 @@ void tri_envelope_write(tri_writer *w, const tri_envelope *e)
     tri_write_u32(w, e->type);
     tri_write_u32(w, e->err);
     tri_write_u64(w, e->place);
+    tri_write_u64(w, e->place_life);
     tri_write_u64(w, e->through);
     tri_write_u64(w, e->moved);
     tri_write_u32(w, e->moved_node);
@@ -149,6 +150,7 @@ bool tri_envelope_read(tri_reader *r, tri_envelope *out)
     out->type = tri_read_u32(r);
     out->err = tri_read_u32(r);
     out->place = tri_read_u64(r);
+    out->place_life = tri_read_u64(r);
     out->through = tri_read_u64(r);
     out->moved = tri_read_u64(r);
     out->moved_node = tri_read_u32(r);

@@ -20,7 +20,7 @@
 #include "cluster/wire.h"
 
 enum {
-    TRI_WIRE_VERSION = 2,              // 2: envelopes count their returns
+    TRI_WIRE_VERSION = 3,              // 3: places have the life of their node
     TRI_PACKET_HEAD = 56,              // bytes in front of the item
     TRI_PACKET_MAX = 16 * 1024 * 1024, // an item may have so many bytes
     TRI_FORWARDS_MAX = 2,              // MS7
@@ -101,6 +101,7 @@ typedef struct tri_envelope {
     uint32_t type;             // number of a TRI_ITEM_TYPE on this stream
     uint32_t err;              // of a response: tr_err
     uint64_t place;            // which activation is meant; 0: whichever
+    uint64_t place_life;       // of the target's node, that it was given to
     uint64_t through;          // nodes it has been on: a bit for each
     uint64_t moved;            // of a response: the place is now this one,
     uint32_t moved_node;       // ... on this node; moved 0: as you thought

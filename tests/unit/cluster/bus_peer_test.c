@@ -255,12 +255,26 @@ static void run(peer *f, int steps)
     }
 }
 
-static void open_life(peer *f, const char *ns, uint64_t life)
+/* Node 1 begins a life, and speaks. */
+static void begin_session(peer *f, uint64_t life)
 {
-    static const tri_transport_ops transport = {.send = from_bus};
     static const tri_session_ops ops = {.send = to_bus, .take = take,
                                         .done = done, .lost = lost,
                                         .begin = hello};
+    tri_session_fini(&f->session);
+    tri_session_init(&f->session, &ops, &f->sys->mem, 1, life, 0);
+    // Anything opens the stream, with the greeting in front.
+    tri_writer w = item(f, TRI_ITEM_FLUSHED);
+    tri_write_u64(&w, 0);
+    tri_write_u64(&w, 0);
+    tri_write_u8(&w, 0);
+    put(f, &w);
+    run(f, 20);
+}
+
+static void open_life(peer *f, const char *ns, uint64_t life)
+{
+    static const tri_transport_ops transport = {.send = from_bus};
     memset(f, 0, sizeof(*f));
     f->base.ops = &transport;
     f->ns = ns;
@@ -276,14 +290,7 @@ static void open_life(peer *f, const char *ns, uint64_t life)
     f->bus = tri_bus_of(tri_cluster_of(f->sys));
     assert_int_equal(tr_host(f->sys, adder), TR_OK);
     assert_int_equal(tr_host(f->sys, counter), TR_OK);
-    tri_session_init(&f->session, &ops, &f->sys->mem, 1, 1, 0);
-    // Anything opens the stream, with the greeting in front.
-    tri_writer w = item(f, TRI_ITEM_FLUSHED);
-    tri_write_u64(&w, 0);
-    tri_write_u64(&w, 0);
-    tri_write_u8(&w, 0);
-    put(f, &w);
-    run(f, 20);
+    begin_session(f, 1);
     assert_int_equal(f->hellos, 1);
 }
 
@@ -474,7 +481,8 @@ static int64_t place(uint32_t count)
     return (int64_t)(UINT64_C(1) << 32 | count);
 }
 
-static void answer_question(peer *f, uint32_t node, uint32_t count)
+static void answer_for_life(peer *f, uint64_t life, uint32_t node,
+                            uint32_t count)
 {
     tri_writer w = item(f, TRI_ITEM_PLACED);
     tri_write_u64(&w, f->question);
@@ -482,12 +490,23 @@ static void answer_question(peer *f, uint32_t node, uint32_t count)
     tri_write_u8(&w, TRI_PLACE_ALREADY);
     tri_write_u32(&w, node);
     tri_write_u64(&w, (uint64_t)place(count));
+    tri_write_u64(&w, life);
     put(f, &w);
     run(f, 20);
 }
 
-/* It was in a mailbox of node 1; the actor is to begin on node 0 now. */
-static void hand_over(peer *f, const char *target, uint32_t count, Count told)
+static void answer_question(peer *f, uint32_t node, uint32_t count)
+{
+    answer_for_life(f, node == 0 ? f->bus->life : f->session.life, node,
+                    count);
+}
+
+/*
+ * It was in a mailbox of node 1; the actor is to begin on node 0 now, which
+ * has the place in that life.
+ */
+static void hand_over_to(peer *f, uint64_t life, const char *target,
+                         uint32_t count, Count told)
 {
     unsigned char bytes[64];
     size_t size = tri_binary_write(&Count_tr_type, &told, bytes,
@@ -495,11 +514,17 @@ static void hand_over(peer *f, const char *target, uint32_t count, Count told)
     tri_envelope e = {.direction = TRI_ONE_WAY, .sender_node = 1, .type = 1,
                       .through = TRI_THROUGH_ALL,
                       .place = (uint64_t)place(count),
+                      .place_life = life,
                       .payload = {bytes, size}};
     snprintf(e.target, sizeof(e.target), "%s", target);
     tri_writer w = item(f, TRI_ITEM_MESSAGE);
     tri_envelope_write(&w, &e);
     put(f, &w);
+}
+
+static void hand_over(peer *f, const char *target, uint32_t count, Count told)
+{
+    hand_over_to(f, f->bus->life, target, count, told);
 }
 
 /*
@@ -526,6 +551,7 @@ static void test_X30_MS4_DI11_mail_says_where_its_actor_is(void **state)
     tri_writer w = item(&f, TRI_ITEM_MOVED);
     tri_write_u32(&w, 1);
     tri_write_u64(&w, (uint64_t)place(2));
+    tri_write_u64(&w, f.session.life);
     tri_write_u8(&w, false);
     tri_write_text(&w, text);
     put(&f, &w);
@@ -666,6 +692,69 @@ static void test_VA13_DI2_an_answer_to_an_earlier_life(void **state)
     close_peer(&f);
 }
 
+/*
+ * Mail to a node that has died may come to its next life, sent by one who has
+ * heard of the place late. It is no place of that life: the owner has given
+ * the actor to another node since.
+ */
+static void test_DI2_VA15_X34_a_place_of_an_earlier_life(void **state)
+{
+    peer f;
+    char text[64];
+    (void)state;
+    open_life(&f, "shop", 2);
+    last_counted = 0;
+    name_at(1, "counter", 0, text, sizeof(text));
+    declare(&f, &Count_tr_type, "");
+    hand_over_to(&f, 1, text, 1, (Count){.number = 1});
+    run(&f, 20);
+    assert_int_equal(f.questions, 1);  // where is it now?
+    assert_int_equal(last_counted, 0);
+    assert_int_equal(route_of(&f, text)->here, 0);
+    // An owner who has not heard of this life either is told.
+    answer_for_life(&f, 1, 0, 1);
+    assert_int_equal(f.gone, place(1));
+    assert_int_equal(last_counted, 0);
+    run(&f, 20);
+    assert_int_equal(f.questions, 2);
+    answer_question(&f, 0, 2);
+    assert_int_equal(last_counted, 1);
+    assert_int_equal(route_of(&f, text)->here, place(2));
+    close_peer(&f);
+}
+
+static uint32_t found_on(peer *f, const char *text, tri_place *found)
+{
+    tri_directory *directory = &tri_cluster_of(f->sys)->directory;
+    return tri_directory_lookup(directory, text, strlen(text), found)
+               ? found->node
+               : UINT32_MAX;
+}
+
+/* A node greets in its next life: it has nothing of the one before. */
+static void test_DI9_X34_the_next_life_of_a_node_has_no_places(void **state)
+{
+    peer f;
+    char text[64];
+    tri_place found;
+    (void)state;
+    open_peer(&f, "shop");
+    name_at(0, "far", 0, text, sizeof(text));
+    tr_tell(f.sys, tr_virtual_named(f.sys, text), Plus, .a = 1);
+    run(&f, 20);
+    assert_int_equal(f.tells, 1);
+    assert_int_equal(found_on(&f, text, &found), 1);
+    assert_int_equal(found.life, 1);
+    begin_session(&f, 2);
+    assert_int_equal(found_on(&f, text, &found), UINT32_MAX);
+    tr_tell(f.sys, tr_virtual_named(f.sys, text), Plus, .a = 1);
+    run(&f, 20);
+    assert_int_equal(f.tells, 2);
+    assert_int_equal(found_on(&f, text, &found), 1);
+    assert_int_equal(found.life, 2);
+    close_peer(&f);
+}
+
 static void test_MS12_a_payload_must_be_of_its_type(void **state)
 {
     peer f;
@@ -735,6 +824,8 @@ int main(void)
         cmocka_unit_test(test_DI2_DI3_VA16_an_owner_takes_a_place_back),
         cmocka_unit_test(test_DI2_DI3_VA16_a_place_given_back_is_used),
         cmocka_unit_test(test_VA13_DI2_an_answer_to_an_earlier_life),
+        cmocka_unit_test(test_DI2_VA15_X34_a_place_of_an_earlier_life),
+        cmocka_unit_test(test_DI9_X34_the_next_life_of_a_node_has_no_places),
         cmocka_unit_test(test_MS12_a_payload_must_be_of_its_type),
         cmocka_unit_test(test_MS12_what_was_not_declared_is_refused),
         cmocka_unit_test(test_VA8_VA9_another_namespace_is_kept_out),

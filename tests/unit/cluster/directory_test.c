@@ -14,6 +14,7 @@
 #include "base/world.h"
 #include "cluster/directory.h"
 
+#define AT(at, nth) ((tri_place){.node = (at), .number = (nth)})
 #define ID(text) (text), strlen(text)
 #define ALICE    "prod::account/alice"
 #define BOB      "prod::account/bob"
@@ -41,7 +42,7 @@ static tri_decision enter(tri_directory *d, const char *id, uint32_t node,
 {
     tri_decision decision;
     assert_int_equal(tri_directory_register(
-                         d, ID(id), (tri_place){node, number}, &decision),
+                         d, ID(id), AT(node, number), &decision),
                      TR_OK);
     return decision;
 }
@@ -72,13 +73,13 @@ static void test_DI3_unregister_only_what_is_registered(void **state)
 {
     tri_directory *d = *state;
     tri_place place;
-    assert_false(tri_directory_unregister(d, ID(ALICE), (tri_place){1, 1}));
+    assert_false(tri_directory_unregister(d, ID(ALICE), AT(1, 1)));
     enter(d, ALICE, 1, 2);
-    assert_false(tri_directory_unregister(d, ID(ALICE), (tri_place){1, 1}));
-    assert_false(tri_directory_unregister(d, ID(ALICE), (tri_place){2, 2}));
+    assert_false(tri_directory_unregister(d, ID(ALICE), AT(1, 1)));
+    assert_false(tri_directory_unregister(d, ID(ALICE), AT(2, 2)));
     assert_true(tri_directory_lookup(d, ID(ALICE), &place));
-    assert_true(tri_directory_unregister(d, ID(ALICE), (tri_place){1, 2}));
-    assert_false(tri_directory_unregister(d, ID(ALICE), (tri_place){1, 2}));
+    assert_true(tri_directory_unregister(d, ID(ALICE), AT(1, 2)));
+    assert_false(tri_directory_unregister(d, ID(ALICE), AT(1, 2)));
 }
 
 static void test_DI4_registering_again_changes_nothing(void **state)
@@ -133,7 +134,7 @@ static void test_DI10_the_loser_changes_nothing(void **state)
     enter(d, ALICE, 1, 1);
     enter(d, ALICE, 2, 1);
     assert_int_equal(tri_directory_load(d, 2), 0);
-    assert_false(tri_directory_unregister(d, ID(ALICE), (tri_place){2, 1}));
+    assert_false(tri_directory_unregister(d, ID(ALICE), AT(2, 1)));
     assert_int_equal(tri_directory_load(d, 1), 1);
 }
 
