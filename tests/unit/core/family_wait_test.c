@@ -10,6 +10,7 @@
 typedef struct family {
     stage it;
     tr_ref parent, child;
+    act_fn question;  // what the child asks for
     char text[512];  // of the wait that was refused
     tr_nanos at;     // when
 } family;
@@ -36,13 +37,13 @@ static tr_err act_nap_and_fail(tr_ctx *ctx, puppet *self, const Act *m,
     return TR_EUSER;
 }
 
-/* Asks its peer and notes how that ends. */
+/* Asks its peer the question, and notes how that ends. */
 static tr_err act_ask_and_note(tr_ctx *ctx, puppet *self, const Act *m,
                                void *arg)
 {
     family *f = arg;
     (void)m;
-    tr_err err = act_ask(ctx, self->peer, act_nothing, NULL, TR_MINUTES(60));
+    tr_err err = act_ask(ctx, self->peer, f->question, NULL, TR_MINUTES(60));
     stage_note(self->stage, err);
     const char *text = tr_error_text(ctx);
     strncpy(f->text, text != NULL ? text : "", sizeof(f->text) - 1);
@@ -59,24 +60,13 @@ static tr_err act_nap_and_answer(tr_ctx *ctx, puppet *self, const Act *m,
     return tr_reply(ctx, m, .value = 1);
 }
 
-static tr_err act_ask_for_a_nap(tr_ctx *ctx, puppet *self, const Act *m,
-                                void *arg)
-{
-    (void)m;
-    (void)arg;
-    stage_note(self->stage, act_ask(ctx, self->peer, act_nap_and_answer, NULL,
-                                    TR_MINUTES(60)));
-    return TR_OK;
-}
-
 static tr_err act_ask_future(tr_ctx *ctx, puppet *self, const Act *m,
                              void *arg)
 {
+    family *f = arg;
     (void)m;
-    (void)arg;
-    tr_future future =
-        tr_async(ctx, self->peer, TR_MINUTES(60), Act,
-                 .fn = (uint64_t)(uintptr_t)act_nothing);
+    tr_future future = tr_async(ctx, self->peer, TR_MINUTES(60), Act,
+                                .fn = (uint64_t)(uintptr_t)f->question);
     stage_note(self->stage, tr_await(ctx, future, Act, NULL));
     return TR_OK;
 }
@@ -88,30 +78,29 @@ static tr_err act_pass_on(tr_ctx *ctx, puppet *self, const Act *m, void *arg)
     return tr_reply(ctx, m, .value = 1);
 }
 
-static tr_err act_ask_middle(tr_ctx *ctx, puppet *self, const Act *m,
-                             void *arg)
-{
-    (void)m;
-    (void)arg;
-    stage_note(self->stage, act_ask(ctx, self->peer, act_pass_on, NULL,
-                                    TR_MINUTES(60)));
-    return TR_OK;
-}
-
 /* A parent that naps for a second, with a child that asks meanwhile. */
-static void family_open(family *f, act_fn nap, act_fn asks, tr_ref *peer)
+static void family_open(family *f, act_fn nap, act_fn asks, act_fn question)
 {
     memset(f, 0, sizeof(*f));
+    f->question = question;
     stage_open(&f->it);
     f->parent = stage_spawn(&f->it, .name = "parent",
                             .stop_timeout = TR_MINUTES(60));
     expect_ok(stage_ask(&f->it, f->parent, act_have_child, f));
-    expect_ok(stage_ask(&f->it, f->child, act_meet,
-                        peer != NULL ? peer : &f->parent));
+    expect_ok(stage_ask(&f->it, f->child, act_meet, &f->parent));
     stage_tell(&f->it, f->parent, nap, (void *)TR_SECONDS(1));
     stage_settle(&f->it);
     stage_tell(&f->it, f->child, asks, f);
     stage_settle(&f->it);
+}
+
+/* While somebody naps there is no cycle; then the child is told this. */
+static void expect_after_nap(family *f, tr_err told)
+{
+    stage_settle(&f->it);
+    assert_int_equal(atomic_load(&f->it.note_count), 0);
+    stage_pass(&f->it, TR_SECONDS(1));
+    expect_notes(&f->it, told);
 }
 
 static void test_rule_19_a_child_does_not_wait_for_who_waits_for_it(
@@ -119,12 +108,9 @@ static void test_rule_19_a_child_does_not_wait_for_who_waits_for_it(
 {
     family f;
     (void)state;
-    family_open(&f, act_sleep, act_ask_and_note, NULL);
+    family_open(&f, act_sleep, act_ask_and_note, act_nothing);
     tr_stop(f.it.sys, f.parent);
-    stage_settle(&f.it);
-    assert_int_equal(atomic_load(&f.it.note_count), 0);  // it naps: no cycle
-    stage_pass(&f.it, TR_SECONDS(1));
-    expect_notes(&f.it, TR_EGONE);
+    expect_after_nap(&f, TR_EGONE);
     assert_non_null(strstr(f.text, "/user/parent"));
     assert_non_null(strstr(f.text, "family_wait_test.c:"));
     assert_int_equal(tr_state_of(f.it.sys, f.parent), TR_STATE_TERMINATED);
@@ -135,24 +121,20 @@ static void test_rule_19_nor_by_a_future_nor_through_another(void **state)
 {
     family f;
     (void)state;
-    family_open(&f, act_sleep, act_ask_future, NULL);
+    family_open(&f, act_sleep, act_ask_future, act_nothing);
     tr_stop(f.it.sys, f.parent);
-    stage_pass(&f.it, TR_SECONDS(1));
-    expect_notes(&f.it, TR_EGONE);
+    expect_after_nap(&f, TR_EGONE);
     assert_int_equal(tr_state_of(f.it.sys, f.parent), TR_STATE_TERMINATED);
     stage_close(&f.it);
 
-    tr_ref middle;
-    memset(&f, 0, sizeof(f));
-    family_open(&f, act_sleep, act_nothing, NULL);
-    middle = f.it.one;
+    family_open(&f, act_sleep, act_nothing, act_pass_on);
+    tr_ref middle = f.it.one;
     expect_ok(stage_ask(&f.it, middle, act_meet, &f.parent));
     expect_ok(stage_ask(&f.it, f.child, act_meet, &middle));
-    stage_tell(&f.it, f.child, act_ask_middle, NULL);
+    stage_tell(&f.it, f.child, act_ask_and_note, &f);
     stage_settle(&f.it);
     tr_stop(f.it.sys, f.parent);
-    stage_pass(&f.it, TR_SECONDS(1));
-    expect_notes(&f.it, TR_EFAILED);  // the one between
+    expect_after_nap(&f, TR_EFAILED);  // of the one between
     assert_int_equal(tr_state_of(f.it.sys, f.parent), TR_STATE_TERMINATED);
     stage_close(&f.it);
 }
@@ -161,7 +143,7 @@ static void test_rule_19_nor_for_one_that_restarts(void **state)
 {
     family f;
     (void)state;
-    family_open(&f, act_nap_and_fail, act_ask_and_note, NULL);
+    family_open(&f, act_nap_and_fail, act_ask_and_note, act_nothing);
     tr_nanos before = tr_now(f.it.sys);
     stage_pass(&f.it, TR_SECONDS(10));
     expect_notes(&f.it, TR_EDEADLOCK);
@@ -172,7 +154,7 @@ static void test_rule_19_nor_for_one_that_restarts(void **state)
     assert_int_equal(tr_state_of(f.it.sys, f.child), TR_STATE_TERMINATED);
     stage_close(&f.it);
 
-    family_open(&f, act_nap_and_fail, act_ask_future, NULL);
+    family_open(&f, act_nap_and_fail, act_ask_future, act_nothing);
     stage_pass(&f.it, TR_SECONDS(10));
     expect_notes(&f.it, TR_EDEADLOCK);
     stage_close(&f.it);
@@ -183,25 +165,18 @@ static void test_rule_19_an_answer_that_will_come_is_awaited(void **state)
 {
     family f;
     (void)state;
-    family_open(&f, act_sleep, act_ask_and_note, NULL);
+    family_open(&f, act_sleep, act_ask_and_note, act_nothing);
     tr_stop(f.it.sys, f.child);
-    stage_settle(&f.it);
-    assert_int_equal(atomic_load(&f.it.note_count), 0);
-    stage_pass(&f.it, TR_SECONDS(1));
-    expect_notes(&f.it, TR_OK);
+    expect_after_nap(&f, TR_OK);
     assert_int_equal(tr_state_of(f.it.sys, f.child), TR_STATE_TERMINATED);
     assert_int_equal(tr_state_of(f.it.sys, f.parent), TR_STATE_RUNNING);
     stage_close(&f.it);
 
     // Its turn is still at work on the answer when both are told to end.
-    memset(&f, 0, sizeof(f));
-    family_open(&f, act_nothing, act_ask_for_a_nap, NULL);
+    family_open(&f, act_nothing, act_ask_and_note, act_nap_and_answer);
     tr_stop(f.it.sys, f.parent);
     tr_stop(f.it.sys, f.child);
-    stage_settle(&f.it);
-    assert_int_equal(atomic_load(&f.it.note_count), 0);
-    stage_pass(&f.it, TR_SECONDS(1));
-    expect_notes(&f.it, TR_OK);
+    expect_after_nap(&f, TR_OK);
     assert_int_equal(tr_state_of(f.it.sys, f.parent), TR_STATE_TERMINATED);
     stage_close(&f.it);
 }
@@ -216,30 +191,17 @@ static tr_err act_hand_on(tr_ctx *ctx, puppet *self, const Act *m, void *arg)
     return TR_OK;
 }
 
-static tr_err act_ask_who_hands_on(tr_ctx *ctx, puppet *self, const Act *m,
-                                   void *arg)
-{
-    (void)m;
-    (void)arg;
-    stage_note(self->stage, act_ask(ctx, self->peer, act_hand_on, NULL,
-                                    TR_MINUTES(60)));
-    return TR_OK;
-}
-
 /* The request is with another now, who answers: that is no circle. */
 static void test_rule_19_a_request_that_was_passed_on_is_awaited(void **state)
 {
     family f;
     (void)state;
-    family_open(&f, act_nothing, act_nothing, NULL);
+    family_open(&f, act_nothing, act_nothing, act_hand_on);
     expect_ok(stage_ask(&f.it, f.parent, act_meet, &f.it.one));
-    stage_tell(&f.it, f.child, act_ask_who_hands_on, NULL);
+    stage_tell(&f.it, f.child, act_ask_and_note, &f);
     stage_settle(&f.it);
     tr_stop(f.it.sys, f.parent);
-    stage_settle(&f.it);
-    assert_int_equal(atomic_load(&f.it.note_count), 0);
-    stage_pass(&f.it, TR_SECONDS(1));
-    expect_notes(&f.it, TR_OK);
+    expect_after_nap(&f, TR_OK);
     assert_int_equal(tr_state_of(f.it.sys, f.parent), TR_STATE_TERMINATED);
     stage_close(&f.it);
 }
