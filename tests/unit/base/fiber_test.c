@@ -1,159 +1,23 @@
 /*
- * fiber_test.c - switching, pools of stacks, guards, jumps.
- *
- * With TRI_TEST_BARE it needs no cmocka, so that it can be cross-compiled
- * and run under an emulator: `-DTRI_TEST_BARE -static -pthread`.
+ * fiber_test.c - switching, stacks and their guards, threads, jumps.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
 #include <pthread.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <unwind.h>
 
-#include "base/check.h"
-#include "base/fiber.h"
 #include "base/pages.h"
-
-#ifdef TRI_TEST_BARE
-#define EXPECT(cond) TRI_CHECK(cond)
-#define TEST(name)   ((bare_test){#name, name})
-
-typedef struct bare_test {
-    const char *name;
-    void (*run)(void **state);
-} bare_test;
-
-static int run_all(const bare_test *tests, size_t count)
-{
-    for (size_t i = 0; i < count; i++) {
-        printf("%s\n", tests[i].name);
-        tests[i].run(NULL);
-    }
-    printf("%zu passed, 0 failed\n", count);
-    return 0;
-}
-#else
-#include <cmocka.h>
-
-#define EXPECT(cond) assert_true(cond)
-#define TEST(name)   cmocka_unit_test(name)
-
-typedef struct CMUnitTest bare_test;
-
-#define run_all(tests, count)                                                  \
-    ((void)(count),                                                            \
-     cmocka_run_group_tests_name("base/fiber", tests, NULL, NULL))
-#endif
+#include "unit/base/fiber_bench.h"
 
 #define SANITIZED   (TRI_FIBER_ASAN || TRI_FIBER_TSAN)
 #define ROUNDS      (SANITIZED ? 20000 : 200000)
 #define JUMP_ROUNDS 69999  // on each of three fibers
-#define PLENTY      (1000 + 16 * TRI_FIBER_SPARE_MAX)
-
-#if TRI_FIBER_ASAN
-/* Frames then live on fake stacks, of which each fiber needs its own. */
-const char *__asan_default_options(void);
-const char *__asan_default_options(void)
-{
-    return "detect_stack_use_after_return=1";
-}
-#endif
-
-/* One thread with a pool; each fiber runs job(bench) again and again. */
-typedef struct bench {
-    tri_fiber thread;
-    tri_fiber_pool pool;
-    _Atomic(uint32_t) live;
-    tri_fiber *running;
-    void (*job)(struct bench *bench);
-    uint64_t steps;
-    void *arg;
-} bench;
-
-/* The loop of a worker in small: it never returns. */
-static void bench_entry(void *arg)
-{
-    bench *b = arg;
-
-    for (;;) {
-        b->job(b);
-        tri_fiber_switch(b->running, &b->thread);
-    }
-}
-
-static void bench_init(bench *b, void (*job)(bench *b))
-{
-    memset(b, 0, sizeof(*b));
-    b->job = job;
-    tri_fiber_thread_init(&b->thread);
-    tri_fiber_pool_init(&b->pool, 0, PLENTY, &b->live, bench_entry, b);
-}
-
-static void bench_fini(bench *b)
-{
-    tri_fiber_pool_fini(&b->pool);
-    EXPECT(b->live == 0);
-    tri_fiber_thread_fini(&b->thread);
-}
-
-/* The same with one fiber taken. */
-static tri_fiber *bench_init_one(bench *b, void (*job)(bench *b))
-{
-    bench_init(b, job);
-    tri_fiber *fiber = tri_fiber_take(&b->pool);
-
-    EXPECT(fiber != NULL);
-    return fiber;
-}
-
-static void bench_fini_one(bench *b, tri_fiber *fiber)
-{
-    tri_fiber_give(&b->pool, fiber);
-    bench_fini(b);
-}
-
-static void take_all(tri_fiber_pool *pool, tri_fiber **taken, size_t count)
-{
-    for (size_t i = 0; i < count; i++) {
-        taken[i] = tri_fiber_take(pool);
-        TRI_CHECK(taken[i] != NULL);
-    }
-}
-
-static void give_all(tri_fiber_pool *pool, tri_fiber **taken, size_t count)
-{
-    for (size_t i = 0; i < count; i++) {
-        tri_fiber_give(pool, taken[i]);
-    }
-}
-
-static void resume(bench *b, tri_fiber *fiber)
-{
-    b->running = fiber;
-    tri_fiber_switch(&b->thread, fiber);
-}
-
-static void suspend(bench *b)
-{
-    tri_fiber_switch(b->running, &b->thread);
-}
 
 /* ---- switching ---- */
-
-static void job_count(bench *b)
-{
-    b->steps++;
-}
 
 /*
  * More integers and doubles than there are registers to keep them in. They
@@ -493,245 +357,6 @@ static void test_unwinding_ends_at_the_base(void **state)
     bench_fini_one(&b, fiber);
 }
 
-/* ---- pools ---- */
-
-static void test_limit_gives_null(void **state)
-{
-    (void)state;
-    bench b;
-    tri_fiber *taken[3];
-
-    bench_init(&b, job_count);
-    tri_fiber_pool_init(&b.pool, 0, 3, &b.live, bench_entry, &b);
-    take_all(&b.pool, taken, 3);
-    EXPECT(tri_fiber_take(&b.pool) == NULL);
-    EXPECT(b.live == 3);
-    tri_fiber_give(&b.pool, taken[2]);
-    taken[2] = tri_fiber_take(&b.pool);
-    EXPECT(taken[2] != NULL);
-    EXPECT(tri_fiber_take(&b.pool) == NULL);
-    give_all(&b.pool, taken, 3);
-    bench_fini(&b);
-}
-
-static void test_limit_is_shared_between_pools(void **state)
-{
-    (void)state;
-    bench b;
-    tri_fiber_pool other;
-    tri_fiber *taken[8];
-    const uint32_t max = TRI_COUNT_OF(taken);
-
-    bench_init(&b, job_count);
-    tri_fiber_pool_init(&b.pool, 0, max, &b.live, bench_entry, &b);
-    tri_fiber_pool_init(&other, 0, max, &b.live, bench_entry, &b);
-    take_all(&b.pool, taken, max);
-    EXPECT(tri_fiber_take(&other) == NULL);
-    give_all(&b.pool, taken, max);
-    // So near to the limit only the least is kept from the other pool.
-    EXPECT(b.live == TRI_FIBER_SPARE_MIN);
-    take_all(&other, taken, max - TRI_FIBER_SPARE_MIN);
-    EXPECT(tri_fiber_take(&other) == NULL);
-    give_all(&other, taken, max - TRI_FIBER_SPARE_MIN);
-    tri_fiber_pool_fini(&other);
-    bench_fini(&b);
-}
-
-static void test_as_many_as_promised_whatever_others_keep(void **state)
-{
-    (void)state;
-    enum { MANY = 3 * TRI_FIBER_SPARE_WARM };
-    bench b;
-    tri_fiber_pool other;
-    tri_fiber *taken[MANY];
-    uint32_t max = tri_fiber_max_for(MANY, 2);
-
-    bench_init(&b, job_count);
-    tri_fiber_pool_init(&b.pool, 0, max, &b.live, bench_entry, &b);
-    tri_fiber_pool_init(&other, 0, max, &b.live, bench_entry, &b);
-    take_all(&b.pool, taken, MANY);
-    give_all(&b.pool, taken, MANY);
-    EXPECT(b.live >= TRI_FIBER_SPARE_WARM);
-    take_all(&other, taken, MANY);
-    give_all(&other, taken, MANY);
-    tri_fiber_pool_fini(&other);
-    bench_fini(&b);
-}
-
-static void test_refused_memory_gives_null(void **state)
-{
-    (void)state;
-    bench b;
-
-    bench_init(&b, job_count);
-    tri_fiber_pool_init(&b.pool, SIZE_MAX / 4, PLENTY, &b.live, bench_entry,
-                        &b);
-    EXPECT(tri_fiber_take(&b.pool) == NULL);
-    EXPECT(b.live == 0);
-    EXPECT(b.pool.taken_count == 0);
-    EXPECT(b.pool.mapped_count == 0);
-    bench_fini(&b);
-}
-
-static void job_three_steps(bench *b)
-{
-    b->steps = 1;
-    suspend(b);
-    b->steps = 2;
-    suspend(b);
-    b->steps = 3;
-}
-
-static void test_given_fiber_resumes_where_it_was(void **state)
-{
-    (void)state;
-    bench b;
-
-    bench_init(&b, job_three_steps);
-    tri_fiber *first = tri_fiber_take(&b.pool);
-
-    for (uint64_t round = 0; round < 9; round++) {
-        tri_fiber *fiber = round == 0 ? first : tri_fiber_take(&b.pool);
-
-        EXPECT(fiber == first && fiber != NULL);
-        EXPECT(fiber->next == NULL);
-        resume(&b, fiber);
-        EXPECT(b.steps == round % 3 + 1);
-        tri_fiber_give(&b.pool, fiber);
-    }
-    EXPECT(b.pool.mapped_count == 1);
-    bench_fini(&b);
-}
-
-static void test_cycles_map_nothing_new(void **state)
-{
-    (void)state;
-    bench b;
-
-    bench_init(&b, job_count);
-    for (int i = 0; i < 1000000; i++) {
-        tri_fiber *one = tri_fiber_take(&b.pool);
-        tri_fiber *two = tri_fiber_take(&b.pool);
-
-        TRI_CHECK(one != NULL && two != NULL);
-        if (i % 64 == 0) {
-            resume(&b, two);
-        }
-        tri_fiber_give(&b.pool, one);
-        tri_fiber_give(&b.pool, two);
-    }
-    EXPECT(b.steps == 1000000 / 64);
-    EXPECT(b.pool.mapped_count == 2);
-    EXPECT(b.live == 2);
-    bench_fini(&b);
-}
-
-static void test_spare_stacks_are_bounded(void **state)
-{
-    (void)state;
-    enum { MANY = 3 * TRI_FIBER_SPARE_MAX };
-    bench b;
-    tri_fiber *taken[MANY];
-
-    bench_init(&b, job_count);
-    for (int round = 0; round < 3; round++) {
-        take_all(&b.pool, taken, MANY);
-        for (int i = 0; i < MANY; i++) {
-            resume(&b, taken[i]);
-        }
-        EXPECT(b.live == MANY);
-        give_all(&b.pool, taken, MANY);
-        EXPECT(b.pool.spare_count == TRI_FIBER_SPARE_MAX);
-        EXPECT(b.live == TRI_FIBER_SPARE_MAX);
-    }
-    EXPECT(b.steps == 3 * MANY);
-    bench_fini(&b);
-}
-
-static void test_stacks_that_nobody_needs_are_given_back(void **state)
-{
-    (void)state;
-    enum { MANY = TRI_FIBER_SPARE_MAX, SOME = MANY / 2 };
-    bench b;
-    tri_fiber *taken[MANY];
-
-    bench_init(&b, job_count);
-    take_all(&b.pool, taken, MANY);
-    give_all(&b.pool, taken, MANY);
-    tri_fiber_pool_trim(&b.pool);  // all were in use since the last time
-    EXPECT(b.live == MANY);
-    take_all(&b.pool, taken, SOME);
-    give_all(&b.pool, taken, SOME);
-    for (int i = 0; i < MANY; i++) {
-        tri_fiber_pool_trim(&b.pool);
-        EXPECT(b.live >= (i == 0 ? SOME : TRI_FIBER_SPARE_WARM));
-        EXPECT(b.live == b.pool.spare_count);
-    }
-    EXPECT(b.live == TRI_FIBER_SPARE_WARM);
-    take_all(&b.pool, taken, MANY);  // those that are left, and new ones
-    for (int i = 0; i < MANY; i++) {
-        resume(&b, taken[i]);
-    }
-    give_all(&b.pool, taken, MANY);
-    EXPECT(b.steps == MANY);
-    bench_fini(&b);
-}
-
-/*
- * Suspended with an array that ASan surrounds with red zones: one of variable
- * size, as those of fixed size are on the fake stack.
- */
-static void job_leave_red_zones(bench *b)
-{
-    volatile size_t size = 300;
-    char *array = __builtin_alloca(size);
-
-    memset(array, 2, size);
-    suspend(b);
-    b->steps += (uint64_t)array[size - 1];
-}
-
-static uint64_t address_space_pages(void)
-{
-    FILE *file = fopen("/proc/self/statm", "r");
-    unsigned long pages = 0;
-
-    EXPECT(file != NULL);
-    EXPECT(fscanf(file, "%lu", &pages) == 1);
-    fclose(file);
-    return pages;
-}
-
-static void test_unmapped_stacks_leave_nothing_behind(void **state)
-{
-    (void)state;
-    bench b;
-    size_t size = 0;
-    uint64_t before = 0;
-
-    for (int i = 0; i < 250; i++) {
-        if (i == 50) {  // what the libraries allocate once is there by now
-            before = address_space_pages();
-        }
-        tri_fiber *fiber = bench_init_one(&b, job_leave_red_zones);
-
-        size = TRI_FIBER_GUARD_SIZE + b.pool.stack_size;
-        resume(&b, fiber);
-        bench_fini_one(&b, fiber);
-    }
-    // 200 stacks are 64 MB, and ASan's fake ones would be much more.
-    EXPECT((address_space_pages() - before) * tri_page_size() < 32 << 20);
-
-    // Most likely the same place again.
-    char *at = tri_pages_map(size);
-
-    EXPECT(at != NULL);
-    for (size_t i = 0; i < size; i++) {
-        at[i] = 1;
-    }
-    tri_pages_unmap(at, size);
-}
-
 /* ---- threads ---- */
 
 static void *run_thread(void *arg)
@@ -884,20 +509,11 @@ int main(void)
         TEST(test_contains_only_its_own_stack),
         TEST(test_overflow_hits_the_guard),
         TEST(test_unwinding_ends_at_the_base),
-        TEST(test_limit_gives_null),
-        TEST(test_limit_is_shared_between_pools),
-        TEST(test_refused_memory_gives_null),
-        TEST(test_given_fiber_resumes_where_it_was),
-        TEST(test_cycles_map_nothing_new),
-        TEST(test_as_many_as_promised_whatever_others_keep),
-        TEST(test_spare_stacks_are_bounded),
-        TEST(test_stacks_that_nobody_needs_are_given_back),
-        TEST(test_unmapped_stacks_leave_nothing_behind),
         TEST(test_threads_switch_at_once),
         TEST(test_thread_fiber_can_be_made_again),
         TEST(test_jumps_on_a_thread_stack),
         TEST(test_jumps_on_fibers_do_not_mix),
     };
 
-    return run_all(tests, TRI_COUNT_OF(tests));
+    return run_all("base/fiber", tests, TRI_COUNT_OF(tests));
 }
