@@ -41,6 +41,7 @@ typedef struct board {
     uint32_t active[KEYS][NODES];
     uint32_t open[KEYS];  // watches of the actor at home
     uint32_t kills;
+    bool untold;          // who is dead: half of the others do not hear of it
     /*
      * Links go wrong while a shard changes its owner, for longer than the new
      * one waits: then there may be two activations for a while, and the store
@@ -292,6 +293,12 @@ static tr_nanos any_while(tr_sim *sim)
     return TR_SECONDS(1) + (tr_nanos)tr_sim_random(sim, TR_SECONDS(2));
 }
 
+/* It comes back when its shards have been given away, or long after that. */
+static tr_nanos short_while(tr_sim *sim)
+{
+    return TR_MS(150) + (tr_nanos)tr_sim_random(sim, TR_MS(300));
+}
+
 /* Nothing comes from it or goes to it any more. */
 static void unplug(board *b, uint32_t node)
 {
@@ -313,7 +320,8 @@ static void was_killed(board *b, uint32_t node)
 static void tell_of_end(tr_sim *sim, board *b, uint32_t node)
 {
     for (uint32_t n = 0; n < NODES; n++) {
-        if (b->mesh.systems[n] != NULL) {
+        if (b->mesh.systems[n] != NULL &&
+            !(b->untold && tr_sim_random(sim, 2) == 0)) {
             tri_bus_dead(b->mesh.systems[n], node);
         }
     }
@@ -330,7 +338,9 @@ static void kill_one(tr_sim *sim, board *b, uint32_t node)
         return;
     }
     unplug(b, node);
-    tr_sim_kill(sim, node, any_while(sim));
+    tr_sim_kill(sim, node,
+                b->untold && tr_sim_random(sim, 2) == 0 ? short_while(sim)
+                                                        : any_while(sim));
     while (tr_sim_node(sim, node) != NULL) {
         tr_sim_advance(sim, 1);
     }
