@@ -13,6 +13,7 @@
 #include "storage/storage_postgres.h"
 #include "storage/storage_sqlite.h"
 #include "support/postgres.h"
+#include "unit/storage/hands.h"
 #include "unit/storage/store_calls.h"
 
 static pg_server *server;  // for the whole group
@@ -562,64 +563,11 @@ static void test_reminders_are_fenced(void **state)
 
 /* ---- many threads ---- */
 
-#define HANDS       4
-#define SAVES_EACH  50
-#define SHARED_KEYS 3
-
-typedef struct hand {
-    tr_storage *store;
-    uint32_t won;
-    uint32_t bad;
-} hand;
-
-/* Adds to shared counters by load and save, as long as it takes. */
-static void count_up(void *arg)
-{
-    hand *it = arg;
-
-    for (uint32_t i = 0; it->won < SAVES_EACH; i++) {
-        char key[32], text[32], next[32];
-        snprintf(key, sizeof(key), "a::b/%u", i % SHARED_KEYS);
-        asked load = ask_for(TR_STORE_LOAD, key);
-        it->bad += asked_run(&load, it->store) != TR_OK;
-        snprintf(text, sizeof(text), "%.*s", (int)load.op.out_size,
-                 load.op.out == NULL ? "" : (const char *)load.op.out);
-        uint64_t version = load.op.version;
-        it->bad += (uint64_t)atoi(text) != version;
-        tri_store_op_fini(&load.op);
-        snprintf(next, sizeof(next), "%llu", (unsigned long long)version + 1);
-        tr_err err = save_text(it->store, key, version, next);
-        it->won += err == TR_OK;
-        it->bad += err != TR_OK && err != TR_EFENCED;
-    }
-}
-
 static void test_ST21_one_store_serves_many(void **state)
 {
-    tri_world *world = tri_world_posix();
-    hand hands[HANDS];
-    tri_thread *threads[HANDS];
-    uint64_t sum = 0;
+    tr_storage *store = store_of(state);
 
-    for (int i = 0; i < HANDS; i++) {
-        hands[i] = (hand){.store = store_of(state)};
-        assert_int_equal(world->ops->thread_start(world, &threads[i], "hand",
-                                                  count_up, &hands[i]),
-                         TR_OK);
-    }
-    for (int i = 0; i < HANDS; i++) {
-        world->ops->thread_join(world, threads[i]);
-        assert_int_equal(hands[i].bad, 0);
-    }
-    for (int i = 0; i < SHARED_KEYS; i++) {
-        char key[32];
-        snprintf(key, sizeof(key), "a::b/%d", i);
-        asked load = ask_for(TR_STORE_LOAD, key);
-        assert_int_equal(asked_run(&load, store_of(state)), TR_OK);
-        sum += load.op.version;
-        tri_store_op_fini(&load.op);
-    }
-    assert_int_equal(sum, HANDS * SAVES_EACH);
+    hands_compete(&store, 1, 50);
 }
 
 /* ---- keys ---- */
