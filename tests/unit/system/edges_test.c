@@ -1,21 +1,15 @@
 /*
- * edges_test.c - calls that nobody should make, and memory that is not there.
+ * edges_test.c - calls that nobody should make.
  *
  * Refs that point nowhere, refs of another system, numbers out of range,
- * futures of other turns, expectations that are not met: each has a defined
- * answer and harms nobody. Then the scenario of nomem_test.c again with the
- * parts it leaves out: routers, topics, descriptors, joins, stores.
+ * futures of other turns: each has a defined answer and harms nobody.
  */
 #include "support/stage.h"
 
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "core/runtime.h"
-#include "support/dying.h"
 
 /* ---- refs ---- */
 
@@ -406,196 +400,6 @@ static void test_PA2_any_field_can_be_hashed(void **state)
     stage_close(&it);
 }
 
-/* ---- expectations that are not met end the process ---- */
-
-static void fails_with(void (*fn)(stage *it), const char *text)
-{
-    int pipes[2];
-    char out[4096] = "";
-    assert_int_equal(pipe(pipes), 0);
-    fflush(NULL);
-    pid_t pid = fork();
-    assert_true(pid >= 0);
-    if (pid == 0) {
-        stage it;
-        dying_child();
-        dup2(pipes[1], STDERR_FILENO);
-        stage_open(&it);
-        fn(&it);
-        _exit(0);
-    }
-    close(pipes[1]);
-    size_t used = 0;
-    for (ssize_t n; (n = read(pipes[0], out + used,
-                              sizeof(out) - 1 - used)) > 0;) {
-        used += (size_t)n;
-    }
-    close(pipes[0]);
-    int status;
-    assert_int_equal(waitpid(pid, &status, 0), pid);
-    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
-    if (strstr(out, text) == NULL) {
-        fail_msg("\"%s\" is not in \"%s\"", text, out);
-    }
-}
-
-static void expect_in_vain(stage *it)
-{
-    (void)tr_expect(it->probe, TR_SECONDS(1), Note);
-}
-
-static void expect_another(stage *it)
-{
-    tr_tell(it->sys, tr_probe_ref(it->probe), Stranger, .value = 1);
-    (void)tr_expect(it->probe, TR_SECONDS(1), Note);
-}
-
-static void expect_any_in_vain(stage *it)
-{
-    (void)tr_expect_any(it->probe, TR_SECONDS(1));
-}
-
-static void expect_silence(stage *it)
-{
-    tr_tell(it->sys, tr_probe_ref(it->probe), Stranger, .value = 1);
-    tr_expect_nothing(it->probe, TR_SECONDS(1));
-}
-
-static void test_expectations_say_what_came_instead(void **state)
-{
-    (void)state;
-    fails_with(expect_in_vain, "expected Note, got nothing in time");
-    fails_with(expect_another, "expected Note, got Stranger");
-    fails_with(expect_any_in_vain, "expected a message, got nothing in time");
-    fails_with(expect_silence, "expected nothing, got Stranger");
-}
-
-/* A probe that is asked and says nothing answers when it goes on. */
-static tr_err act_ask_probe(tr_ctx *ctx, puppet *self, const Act *m, void *arg)
-{
-    tr_err *out = arg;
-    (void)m;
-    *out = act_ask(ctx, self->peer, act_nothing, NULL, TR_SECONDS(100));
-    return TR_OK;
-}
-
-static void test_a_probe_may_be_asked(void **state)
-{
-    stage it;
-    tr_err err = TR_OK;
-    (void)state;
-    stage_open(&it);
-    tr_ref to = tr_probe_ref(it.probe);
-    expect_ok(stage_ask(&it, it.one, act_meet, &to));
-    stage_tell(&it, it.one, act_ask_probe, &err);
-    (void)tr_expect(it.probe, TR_SECONDS(1), Act);
-    tr_expect_nothing(it.probe, TR_SECONDS(1));
-    stage_settle(&it);
-    expect_err(err, TR_ENOREPLY);
-    stage_close(&it);
-}
-
-typedef struct vigil {
-    tr_ref ref;
-    tr_err joined;
-    tr_result result;
-} vigil;
-
-static tr_err act_wait_for_probe(tr_ctx *ctx, puppet *self, const Act *m,
-                                 void *arg)
-{
-    vigil *v = arg;
-    (void)self;
-    (void)m;
-    tr_watch(ctx, v->ref);
-    v->joined = tr_join(ctx, v->ref, TR_SECONDS(100), &v->result, NULL);
-    return TR_OK;
-}
-
-/* A probe is somebody whose end can be waited for; poison does not hurt. */
-static void test_DW21_K20_a_probe_may_be_watched_and_joined(void **state)
-{
-    (void)state;
-    for (int reads = 0; reads < 2; reads++) {  // what comes, or is left there
-        stage it;
-        tr_probe *probe;
-        vigil v = {.joined = TR_EUSER};
-        stage_open(&it);
-        expect_ok(tr_probe_new(&probe, it.sys));
-        v.ref = tr_probe_ref(probe);
-        stage_tell(&it, it.one, act_wait_for_probe, &v);
-        tr_poison(it.sys, v.ref);
-        stage_settle(&it);
-        if (reads) {
-            tr_expect_nothing(probe, TR_SECONDS(1));
-        }
-        expect_err(v.joined, TR_EUSER);  // it waits
-        tr_probe_free(probe);
-        stage_settle(&it);
-        expect_ok(v.joined);
-        assert_int_equal(v.result.reason, TR_STOPPED);
-        expect_notes(&it, 1000 + TR_STOPPED);
-        stage_close(&it);
-    }
-}
-
-static tr_err act_wait_for_asker(tr_ctx *ctx, puppet *self, const Act *m,
-                                 void *arg)
-{
-    vigil *v = arg;
-    v->ref = tr_sender(ctx);
-    return act_wait_for_probe(ctx, self, m, arg);
-}
-
-/* So is a thread that asks, until it has its answer or waits no longer. */
-static void test_DW21_T19_a_thread_that_asks_may_be_joined(void **state)
-{
-    stage it;
-    vigil v = {.joined = TR_EUSER};
-    (void)state;
-    stage_open(&it);
-    expect_err(stage_ask_for(&it, it.one, act_wait_for_asker, &v,
-                             TR_SECONDS(5)), TR_ETIMEDOUT);
-    stage_settle(&it);
-    expect_ok(v.joined);
-    assert_int_equal(v.result.reason, TR_STOPPED);
-    expect_notes(&it, 1000 + TR_STOPPED);
-    stage_close(&it);
-}
-
-/* All that can be sent to whoever asks, before the answer. */
-static tr_err act_noise(tr_ctx *ctx, puppet *self, const Act *m, void *arg)
-{
-    tr_ref asker = tr_sender(ctx), gone = *(tr_ref *)arg;
-    (void)self;
-    tr_tell(ctx, asker, Acted, .value = 1);
-    tr_poison(ctx, asker);
-    tr_watch_for(ctx, asker, gone);
-    tr_watch(ctx, asker);
-    tr_unwatch(ctx, asker);
-    TR_TRY(tr_sleep(ctx, TR_SECONDS(1)));
-    return tr_reply(ctx, m, .value = 2);
-}
-
-static void test_T6_T19_only_a_reply_answers_a_thread(void **state)
-{
-    stage it;
-    Acted done;
-    (void)state;
-    stage_open(&it);
-    tr_ref gone = it.three;
-    tr_kill(it.sys, gone);
-    stage_settle(&it);
-    expect_ok(tr_ask(it.sys, it.one, &done, TR_SECONDS(5), Act,
-                     .fn = (uint64_t)(uintptr_t)act_noise,
-                     .arg = (uint64_t)(uintptr_t)&gone));
-    assert_int_equal(done.value, 2);
-    assert_int_equal(stage_dead(&it, TR_DEAD_DRAINED), 1);  // what was told
-    stage_settle(&it);
-    assert_int_equal(atomic_load(&it.note_count), 0);
-    stage_close(&it);
-}
-
 /* ---- topics ---- */
 
 static tr_err act_topics(tr_ctx *ctx, puppet *self, const Act *m, void *arg)
@@ -685,126 +489,6 @@ static void test_DW2_DW22_virtual_actors_are_unwatched(void **state)
     stage_close(&it);
 }
 
-/* ---- out of memory, the other half ---- */
-
-TR_STATE(Kept, (int64_t, value), (const char *, text));
-TR_REQUEST(Keep, tr_none, (int64_t, value));
-
-static tr_err on_keep(tr_ctx *ctx, Kept *self, const Keep *m)
-{
-    Kept next = {.value = m->value, .text = "kept"};
-    TR_OR_REFUSE(ctx, m, tr_persist(ctx, self, &next));
-    return tr_reply(ctx, m);
-}
-
-TR_ACTOR(keepers, Kept, TR_ON(Keep, on_keep));
-
-static tr_err nothing_blocking(void *arg)
-{
-    (void)arg;
-    return TR_OK;
-}
-
-static tr_err then_nothing(tr_ctx *ctx, void *self, const void *reply,
-                           tr_err err)
-{
-    (void)ctx;
-    (void)self;
-    (void)reply;
-    (void)err;
-    return TR_OK;
-}
-
-static void close_nothing(void *object)
-{
-    (void)object;
-}
-
-static tr_err act_other_half(tr_ctx *ctx, puppet *self, const Act *m,
-                             void *arg)
-{
-    stage *it = self->stage;
-    (void)arg;
-    if (tr_ref_eq(tr_self(ctx), it->three)) {
-        return tr_reply(ctx, m, .value = 1);
-    }
-    tr_on_end(ctx, close_nothing, NULL);
-    (void)tr_scratch(ctx, 5000);
-    if (tr_topic_join(ctx, "news") == TR_OK) {
-        tr_topic_publish(ctx, "news", Note, .value = 1);
-        tr_topic_leave(ctx, "news");
-    }
-    (void)!tr_blocking(ctx, nothing_blocking, NULL);
-    tr_ask_then(ctx, it->two, 0, then_nothing, Act,
-                .fn = (uint64_t)(uintptr_t)act_nothing);
-    tr_ref child = tr_spawn(ctx, puppets, TR_INIT(puppets, .stage = it));
-    tr_watch_in_order(ctx, child);
-    (void)!tr_started(ctx, child, TR_SECONDS(1));
-    tr_stop(ctx, child);
-    tr_result result;
-    (void)!tr_join(ctx, child, TR_SECONDS(5), &result, NULL);
-    tr_tell(ctx, it->three, Stranger, .value = 1);
-    tr_become(ctx, self, puppets);
-    (void)!tr_on_terminate(ctx);
-    tr_forward(ctx, it->three, m);
-    return TR_OK;
-}
-
-static void other_half(stage *it, tr_storage *store)
-{
-    tr_probe *probe;
-    tr_ref r = tr_router(it->sys, parcels, .name = "router", .count = 3,
-                         .routing = TR_BROADCAST);
-    tr_tell(it->sys, r, Parcel, .text = "a", .back = it->two);
-    tr_tell(it->sys, r, tr_resize, .count = 10);
-    if (tr_probe_new(&probe, it->sys) == TR_OK) {
-        tr_probe_free(probe);  // its own calls end the process instead
-    }
-    (void)!tr_dispatcher_add(it->sys, "more", .threads = 2);
-    tr_ref top = stage_spawn(it, .dispatcher = "pinned");
-    (void)!tr_top_level(it->sys, "top", top);
-    (void)!tr_on_event(it->sys, tr_unhandled, NULL, NULL);
-    tr_ref keeper = tr_spawn(it->sys, keepers, .name = "keeper",
-                             .storage = store, .joinable = true,
-                             .supervision = TR_SUPERVISE(.max_restarts = 9));
-    (void)!stage_ask_for(it, it->one, act_other_half, NULL, TR_SECONDS(20));
-    (void)!tr_ask(it->sys, keeper, NULL, TR_SECONDS(5), Keep, .value = 5);
-    tr_tell_urgent(it->sys, it->two, 4, Note, .value = 1);
-    stage_pass(it, TR_SECONDS(2));
-    tr_stop(it->sys, keeper);
-    stage_pass(it, TR_SECONDS(1));
-    Kept last = {0};
-    if (tr_join(it->sys, keeper, TR_SECONDS(1), NULL, &last) == TR_OK) {
-        tr_drop(Kept, &last);
-    }
-    tr_stop(it->sys, r);
-    stage_pass(it, TR_SECONDS(2));
-}
-
-static void test_rule_27_the_nth_allocation_fails_elsewhere(void **state)
-{
-    enum { ALL = 5000 };
-    int64_t n = 0;
-    bool reached = TRI_FAULTS;
-    (void)state;
-    for (; reached; n++) {
-        stage it;
-        tr_storage *store;
-        expect_ok(tr_storage_memory(&store));
-        stage_open(&it);
-        tri_mem_fail_after(&it.sys->mem, n);
-        other_half(&it, store);
-        // Relaxed: one thread.
-        reached = atomic_load_explicit(&it.sys->mem.fail_at,
-                                       memory_order_relaxed) < 0;
-        tri_mem_fail_after(&it.sys->mem, -1);
-        stage_close(&it);
-        tr_storage_close(store);
-        assert_true(n < ALL);
-    }
-    assert_true(!TRI_FAULTS || n > 50);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -816,14 +500,8 @@ int main(void)
         cmocka_unit_test(test_options_out_of_range_are_refused),
         cmocka_unit_test(test_DP4_dispatchers_out_of_range_are_refused),
         cmocka_unit_test(test_PA2_any_field_can_be_hashed),
-        cmocka_unit_test(test_expectations_say_what_came_instead),
-        cmocka_unit_test(test_a_probe_may_be_asked),
-        cmocka_unit_test(test_DW21_K20_a_probe_may_be_watched_and_joined),
-        cmocka_unit_test(test_DW21_T19_a_thread_that_asks_may_be_joined),
-        cmocka_unit_test(test_T6_T19_only_a_reply_answers_a_thread),
         cmocka_unit_test(test_PA_topics_at_their_edges),
         cmocka_unit_test(test_DW2_DW22_virtual_actors_are_unwatched),
-        cmocka_unit_test(test_rule_27_the_nth_allocation_fails_elsewhere),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,11 +1,11 @@
 /*
  * starve_test.c - the n-th malloc, thread or poller cannot be had, for every n.
  *
- * nomem_test.c and edges_test.c fail the runtime's own memory in a running
- * system. Here it is the C library's, also before there is a system and below
- * the runtime; and what the world gives. Whatever is missing, a call says so
- * or does its work, what was made before is given back, and the system works
- * and closes afterwards.
+ * nomem_test.c and nomem_system_test.c fail the runtime's own memory in a
+ * running system. Here it is the C library's, also before there is a system
+ * and below the runtime; and what the world gives. Whatever is missing, a call
+ * says so or does its work, what was made before is given back, and the system
+ * works and closes afterwards.
  */
 #include "support/starve.h"
 
