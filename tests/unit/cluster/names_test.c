@@ -4,20 +4,8 @@
  * Most tests run on virtual time with several seeds and once on threads. The
  * actor is told whom to report to by the message itself.
  */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
-#include <stdio.h>
-#include <string.h>
-
-#include <troupe/troupe.h>
-
 #include "cluster/catalog.h"
-
-enum { SEEDS = 5, NAMES = 100 };
+#include "unit/cluster/scenario.h"
 
 TR_MESSAGE(Seen, (int64_t, number), (tr_ref, ref), (const char *, key));
 TR_MESSAGE(Add, (int64_t, number), (tr_ref, tell));
@@ -88,67 +76,8 @@ TR_ACTOR(tally, Tally, TR_ON(Add, on_add), TR_ON(Get, on_get),
          TR_ON(Nap, on_nap), TR_ON(Store, on_store), TR_ON(End, on_end),
          TR_ON(Relay, on_relay), TR_ON(Pass, on_pass));
 
-/* ---- the stage ---- */
-
-typedef struct world {
-    tr_sim *sim;  // NULL: on threads
-    tr_system *sys;
-    tr_probe *probe;
-} world;
-
-static void quiet_log(void *user, const tr_log_record *record)
-{
-    (void)user;
-    (void)record;
-}
-
-static void open_world(world *w, uint64_t seed)
-{
-    *w = (world){0};
-    tr_system_options o = {.size = sizeof(o), .ns = "bank", .workers = 2,
-                           .virtual_names = NAMES, .log = quiet_log};
-    if (seed != 0) {
-        assert_int_equal(tr_sim_new(&w->sim, seed), TR_OK);
-        o.world = tr_sim_world(w->sim);
-    }
-    assert_int_equal((tr_system_open)(&w->sys, &o), TR_OK);
-    assert_int_equal(tr_probe_new(&w->probe, w->sys), TR_OK);
-}
-
-static void close_world(world *w)
-{
-    tr_probe_free(w->probe);
-    assert_int_equal(tr_system_close(w->sys, 0), TR_OK);
-    tr_sim_free(w->sim);
-}
-
-static void play(void (*scenario)(world *w), uint64_t first)
-{
-    for (uint64_t seed = first; seed <= SEEDS; seed++) {
-        world w;
-        open_world(&w, seed);
-        scenario(&w);
-        close_world(&w);
-    }
-}
-
-#define SCENARIO(name, first)                                                  \
-    static void play_##name(world *w);                                         \
-    static void test_##name(void **state)                                      \
-    {                                                                          \
-        (void)state;                                                           \
-        play(play_##name, first);                                              \
-    }                                                                          \
-    static void play_##name(world *w)
-#define EVERYWHERE(name) SCENARIO(name, 0)
-#define VIRTUALLY(name)  SCENARIO(name, 1)
-
-static tr_metrics_snapshot metrics(world *w)
-{
-    tr_metrics_snapshot m = {.size = sizeof(m)};
-    tr_metrics(w->sys, &m);
-    return m;
-}
+#define EVERYWHERE(name) SCENARIO(name, 0, NULL, NULL)
+#define VIRTUALLY(name)  SCENARIO(name, 1, NULL, NULL)
 
 static int64_t ask(world *w, const char *key)
 {
