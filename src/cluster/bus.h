@@ -202,20 +202,28 @@ struct tri_bus {
     tri_bus_counts counts;
 };
 
+/* What a membership says of a shard. */
+typedef struct tri_bus_view {
+    uint32_t shard, owner;
+    uint64_t epoch;
+} tri_bus_view;
+
 typedef struct tri_bus_options {
     tri_transport *transport;  // borrowed until the system is closed
     uint32_t node;             // its number, below nodes
     uint32_t nodes;
     uint64_t life;             // its incarnation, larger than in earlier ones
     const char *address;       // host:port; NULL: none
+    const tri_bus_view *views; // borrowed for the call: what has changed
+    uint32_t view_count;       // ... since epoch 1
 } tri_bus_options;
 
 /* ---- any thread, not in a turn ---- */
 
 /*
  * Makes the system a node, before its first activation. Shard s belongs to
- * node s % nodes, with epoch 1. Errors: TR_EINVAL (tr_error_text), TR_EEXIST,
- * TR_ENOMEM, TR_ECLOSED.
+ * node s % nodes, with epoch 1, unless a view says otherwise. Errors:
+ * TR_EINVAL (tr_error_text), TR_EEXIST, TR_ENOMEM, TR_ECLOSED.
  */
 TR_NODISCARD tr_err tri_bus_join(tr_system *sys,
                                  const tri_bus_options *options);

@@ -18,6 +18,7 @@ static tr_err refuse(const char *why)
     return TR_EINVAL;
 }
 
+/* Before anybody looks: a node that is back must not act by the first view. */
 static void set_owners(tri_cluster *cluster, const tri_bus_options *o)
 {
     cluster->here = o->node;
@@ -25,6 +26,35 @@ static void set_owners(tri_cluster *cluster, const tri_bus_options *o)
     for (uint32_t i = 0; i < TRI_SHARDS; i++) {
         cluster->directory.shards[i].owner = i % o->nodes;
     }
+    for (uint32_t i = 0; i < o->view_count; i++) {
+        const tri_bus_view *view = &o->views[i];
+        (void)tri_shard_set(&cluster->directory, view->shard, view->owner,
+                            view->epoch);
+    }
+}
+
+/* Who is an owner by a later view than the first waits for claims. */
+static void await_claims(tri_bus *bus, const tri_bus_options *o)
+{
+    tr_nanos now = bus->sys->world->ops->mono(bus->sys->world);
+    for (uint32_t i = 0; i < o->view_count; i++) {
+        const tri_bus_view *view = &o->views[i];
+        if (view->owner == o->node && view->epoch > 1) {
+            bus->handover[view->shard].missing =
+                (UINT64_MAX >> (64 - o->nodes)) & ~(UINT64_C(1) << o->node);
+            bus->handover[view->shard].until = now + TRI_HANDOVER;
+        }
+    }
+}
+
+static bool are_views(const tri_bus_options *o)
+{
+    for (uint32_t i = 0; i < o->view_count; i++) {
+        if (o->views[i].shard >= TRI_SHARDS || o->views[i].owner >= o->nodes) {
+            return false;
+        }
+    }
+    return true;
 }
 
 static tri_bus *bus_new(tri_cluster *cluster, const tri_bus_options *o)
@@ -77,6 +107,7 @@ static tr_err join(tri_actor_from *who, const tri_bus_options *o)
         return TR_ENOMEM;
     }
     set_owners(cluster, o);
+    await_claims(bus, o);
     bus->self = tri_bus_spawn(who, bus);
     if (bus->self.cell == 0) {
         tr_err err = tr_ref_err(bus->self);
@@ -97,6 +128,9 @@ tr_err tri_bus_join(tr_system *sys, const tri_bus_options *o)
     if (o->transport == NULL || o->life == 0 || o->nodes == 0 ||
         o->nodes > TRI_DIRECTORY_NODES || o->node >= o->nodes) {
         return refuse("no transport, no incarnation, or no such node");
+    }
+    if (!are_views(o)) {
+        return refuse("a view names a shard or a node that there is not");
     }
     if (o->address != NULL &&
         tri_node_parse(&id, o->address, &why) != TR_OK) {

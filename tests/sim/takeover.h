@@ -30,14 +30,9 @@ enum { NODES = 3, KEYS = 12, ROUNDS = 40, HOME = 0, COUNT_MAX = 4096 };
 static const char *const keys[KEYS] = {"a", "b", "c", "d", "e", "f",
                                        "g", "h", "i", "j", "k", "l"};
 
-typedef struct view {
-    uint32_t shard, owner;
-    uint64_t epoch;
-} view;
-
 typedef struct board {
     mesh mesh;
-    view views[KEYS];
+    tri_bus_view views[KEYS];
     uint32_t active[KEYS][NODES];
     uint32_t open[KEYS];  // watches of the actor at home
     uint32_t kills;
@@ -234,14 +229,6 @@ TR_ACTOR(guard, void, TR_ON(Guard, on_guard),
 
 /* ---- the membership ---- */
 
-static void tell_views(board *b, tr_system *sys)
-{
-    for (uint32_t i = 0; i < KEYS; i++) {
-        tri_bus_shard(sys, b->views[i].shard, b->views[i].owner,
-                      b->views[i].epoch);
-    }
-}
-
 static void call(board *b, uint32_t node, uint32_t key)
 {
     if (b->mesh.systems[node] != NULL) {
@@ -367,7 +354,6 @@ static tr_err node(tr_system *sys, uint32_t index, void *user)
     board *b = user;
 
     TR_TRY(mesh_join(&b->mesh, index, sys));
-    tell_views(b, sys);
     b->callers[index] = tr_spawn(sys, caller);
     if (index == HOME) {
         b->guard = tr_spawn(sys, guard);
@@ -391,6 +377,8 @@ static void begin(tr_sim *sim, void *user)
     }
     mesh_init(&b->mesh, sim, NODES, true);
     look_up_shards(b);
+    b->mesh.views = b->views;
+    b->mesh.view_count = KEYS;
 }
 
 /* All nodes at once, one of which may just have ended it. */

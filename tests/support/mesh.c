@@ -57,7 +57,8 @@ tr_err mesh_join(mesh *m, uint32_t index, tr_system *sys)
                                  .transport = m->link != NULL ? m->link
                                                               : &m->base,
                                  .node = index, .nodes = m->nodes,
-                                 .life = m->life++,
+                                 .life = m->life++, .views = m->views,
+                                 .view_count = m->view_count,
                                  .address = "localhost:7000"});
 }
 

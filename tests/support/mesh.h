@@ -21,6 +21,8 @@ typedef struct mesh {
     tri_transport *link;
     uint32_t nodes;
     uint64_t life;         // of the next that joins
+    const tri_bus_view *views;  // that it joins with, borrowed
+    uint32_t view_count;
     tr_system *systems[MESH_MAX];
 } mesh;
 

@@ -616,8 +616,54 @@ static void test_VA17_joining_checks_what_it_is_given(void **state)
     bad.address = "nowhere";
     assert_int_equal(tri_bus_join(sys, &bad), TR_EINVAL);
     assert_non_null(strstr(tr_error_text(sys), "port"));
+    tri_bus_view strange[] = {{.shard = TRI_SHARDS, .epoch = 2},
+                              {.shard = 7, .owner = 2, .epoch = 2}};
+    for (uint32_t i = 0; i < 2; i++) {
+        bad = o;
+        bad.views = &strange[i];
+        bad.view_count = 1;
+        assert_int_equal(tri_bus_join(sys, &bad), TR_EINVAL);
+        assert_non_null(strstr(tr_error_text(sys), "view"));
+    }
     assert_int_equal(tri_bus_join(sys, &o), TR_OK);
     assert_int_equal(tri_bus_join(sys, &o), TR_EEXIST);
+    assert_int_equal(tr_system_close(sys, 0), TR_OK);
+    tri_link_free(link);
+}
+
+/*
+ * A node that comes back joins with what has changed: by the first view it
+ * would be the owner of what is another's by now.
+ */
+static void test_DI6_X34_joining_with_later_views(void **state)
+{
+    enum { SECOND = 6, FIRST = 7, UNTOLD = 8 };  // shards
+    static const tri_bus_view views[] = {
+        {.shard = SECOND, .owner = 1, .epoch = 3},
+        {.shard = FIRST, .owner = 0, .epoch = 2}};
+    tr_system *sys;
+    tri_transport *link;
+    uint64_t epoch;
+    (void)state;
+    assert_int_equal(tri_link_new(&link), TR_OK);
+    assert_int_equal(tr_system_open(&sys, .ns = "shop"), TR_OK);
+    assert_int_equal(tri_bus_join(sys, &(tri_bus_options){
+                                           .transport = link, .nodes = 2,
+                                           .life = 2, .views = views,
+                                           .view_count = 2}),
+                     TR_OK);
+    tri_cluster *cluster = tri_cluster_of(sys);
+    assert_int_equal(tri_shard_owner(&cluster->directory, SECOND, &epoch), 1);
+    assert_int_equal(epoch, 3);
+    assert_int_equal(tri_shard_owner(&cluster->directory, FIRST, &epoch), 0);
+    assert_int_equal(epoch, 2);
+    assert_int_equal(tri_shard_owner(&cluster->directory, UNTOLD, &epoch), 0);
+    assert_int_equal(epoch, 1);
+    // Others may have something active there, and claim it.
+    tri_bus *bus = tri_bus_of(cluster);
+    assert_int_equal(bus->handover[FIRST].missing, UINT64_C(1) << 1);
+    assert_int_equal(bus->handover[SECOND].missing, 0);
+    assert_int_equal(bus->handover[UNTOLD].missing, 0);
     assert_int_equal(tr_system_close(sys, 0), TR_OK);
     tri_link_free(link);
 }
@@ -639,6 +685,7 @@ int main(void)
         cmocka_unit_test(test_X8_BU6_a_lost_node_answers_unknown),
         cmocka_unit_test(test_SH_a_node_that_leaves_gives_its_actors_up),
         cmocka_unit_test(test_VA17_joining_checks_what_it_is_given),
+        cmocka_unit_test(test_DI6_X34_joining_with_later_views),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
