@@ -172,10 +172,7 @@ static void acknowledged(tri_session *s, uint64_t number, tr_nanos now)
 static void answered(tri_session *s, const tri_packet *p, tr_nanos now)
 {
     if (s->peer != 0 && s->peer != p->life) {
-        if (p->life < s->peer) {
-            return;  // late, of an earlier life
-        }
-        end_stream(s, false);
+        end_stream(s, false);  // it was an earlier life's
     }
     if (s->next_number == 0) {
         return;  // nothing has been said to it
@@ -194,9 +191,9 @@ static void answered(tri_session *s, const tri_packet *p, tr_nanos now)
 
 static void received(tri_session *s, const tri_packet *p)
 {
-    if (p->to_life != s->life || p->life < s->in_life ||
+    if (p->to_life != s->life ||
         (p->life == s->in_life && p->stream < s->in_stream)) {
-        return;  // meant for an earlier life, or from one
+        return;  // meant for an earlier life, or of an earlier stream
     }
     if (p->life > s->in_life || p->stream > s->in_stream) {
         s->in_life = p->life;
@@ -210,15 +207,20 @@ static void received(tri_session *s, const tri_packet *p)
     }
 }
 
+/* Of a life that has left, or is followed by another, nothing counts. */
+static bool is_over(const tri_session *s, uint64_t life)
+{
+    return life <= s->left || life < s->in_life || life < s->peer;
+}
+
 void tri_session_packet(tri_session *s, const tri_packet *p, tr_nanos now)
 {
-    if (p->from != s->there || p->to != s->here || p->life == 0) {
+    if (p->from != s->there || p->to != s->here || is_over(s, p->life)) {
         return;
     }
     if (p->kind == TRI_PACKET_BYE) {
-        if (p->life == s->peer || (s->peer == 0 && p->life >= s->in_life)) {
-            end_stream(s, true);
-        }
+        s->left = p->life;
+        end_stream(s, true);
         return;
     }
     if (p->kind == TRI_PACKET_SYN || p->to_life != s->life) {

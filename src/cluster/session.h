@@ -80,6 +80,7 @@ struct tri_session {
     uint64_t in_life;
     uint32_t in_stream;
     uint64_t in_number;       // received so far
+    uint64_t left;            // the last life that has said goodbye; 0: none
     bool ack_due;
 };
 

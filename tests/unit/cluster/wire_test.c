@@ -426,6 +426,67 @@ static void test_X34_X53_another_life_takes_nothing_twice(void **state)
     tear_down();
 }
 
+/* ---- lives that are over ---- */
+
+/* From node 1 in that life, with the number as item; none: 0. */
+static void comes(tri_packet_kind kind, uint64_t life, uint32_t number)
+{
+    tri_packet packet = {.kind = kind, .from = 1, .life = life,
+                         .to_life = 100, .stream = 1, .number = number,
+                         .item = {&number, number > 0 ? sizeof(number) : 0}};
+    tri_session_packet(&world.ends[0].session, &packet, TR_SECONDS(1));
+}
+
+/* What was under way when it said goodbye may come after that. */
+static void test_X34_X53_nothing_is_taken_of_who_has_left(void **state)
+{
+    (void)state;
+    set_up(1, 0);
+    end *e = &world.ends[0];
+    comes(TRI_PACKET_DATA, 101, 1);
+    assert_int_equal(e->taken, 1);
+    comes(TRI_PACKET_BYE, 101, 0);
+    assert_int_equal(e->goodbyes, 1);
+    comes(TRI_PACKET_DATA, 101, 2);
+    assert_int_equal(e->taken, 1);
+    // Nor does it get what waits for the next one, who does.
+    put(0, 1, TR_SECONDS(1));
+    comes(TRI_PACKET_ACK, 101, 0);
+    comes(TRI_PACKET_BYE, 101, 0);
+    assert_int_equal(e->session.peer, 0);
+    assert_int_equal(e->never, 0);
+    comes(TRI_PACKET_ACK, 102, 0);
+    assert_int_equal(e->session.peer, 102);
+    assert_int_equal(e->lost, 1);
+    tear_down();
+}
+
+static void test_X34_an_earlier_life_is_not_who_is_there(void **state)
+{
+    (void)state;
+    set_up(1, 0);
+    end *e = &world.ends[0];
+    comes(TRI_PACKET_DATA, 102, 1);
+    put(0, 1, TR_SECONDS(1));
+    comes(TRI_PACKET_ACK, 101, 0);
+    assert_int_equal(e->session.peer, 0);
+    comes(TRI_PACKET_ACK, 102, 0);
+    assert_int_equal(e->session.peer, 102);
+    assert_int_equal(e->lost, 0);
+    // The next life is only heard of when it leaves: this one is over, too.
+    comes(TRI_PACKET_BYE, 103, 0);
+    assert_int_equal(e->goodbyes, 1);
+    assert_int_equal(e->session.peer, 0);
+    // Of one that has received, and sent nothing yet.
+    put(0, 2, TR_SECONDS(1));
+    comes(TRI_PACKET_ACK, 104, 0);
+    comes(TRI_PACKET_DATA, 103, 1);
+    comes(TRI_PACKET_DATA, 102, 2);
+    assert_int_equal(e->taken, 1);
+    assert_int_equal(e->session.peer, 104);
+    tear_down();
+}
+
 static void test_X53_an_answer_to_what_is_given_back_is_not_left(void **state)
 {
     static const tri_session_ops ops = {.send = on_send, .take = on_take,
@@ -478,6 +539,8 @@ int main(void)
         cmocka_unit_test(test_X53_each_item_once_and_in_order),
         cmocka_unit_test(test_X53_the_end_tells_maybe_from_never),
         cmocka_unit_test(test_X34_X53_another_life_takes_nothing_twice),
+        cmocka_unit_test(test_X34_X53_nothing_is_taken_of_who_has_left),
+        cmocka_unit_test(test_X34_an_earlier_life_is_not_who_is_there),
         cmocka_unit_test(test_X53_an_answer_to_what_is_given_back_is_not_left),
         cmocka_unit_test(test_X53_queues_are_limited_and_memory_may_end),
     };
