@@ -199,7 +199,7 @@ static void on_dead(tri_bus *bus, uint32_t node)
     }
     tri_bus_kinds_forget(bus, node);
     tri_directory_forget(&bus->cluster->directory, node);
-    tri_route_lost(bus, node);
+    tri_route_lost(bus, node, true);
 }
 
 static tr_err on_note(tr_ctx *ctx, Bus *self, const tri_bus_note *m)

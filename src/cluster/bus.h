@@ -347,9 +347,12 @@ bool tri_route_flush(tri_bus *bus, tri_peer *peer, tri_reader *r);
 void tri_route_flushed(tri_bus *bus, tri_peer *peer, tri_reader *r);
 void tri_route_shard(tri_bus *bus, uint32_t shard, uint32_t owner,
                      uint64_t epoch);
+/* The node may not have got our claims: they are made once more. */
+void tri_route_claim_again(tri_bus *bus, uint32_t owner);
 /* Claims that could not be sent, once more. True: some are left. */
 bool tri_route_claims_owed(tri_bus *bus);
-void tri_route_lost(tri_bus *bus, uint32_t node);
+/* Our stream to it has ended; left: its life has, too. */
+void tri_route_lost(tri_bus *bus, uint32_t node, bool left);
 void tri_parcel_done(tri_bus *bus, tri_parcel *p, bool received, bool sent);
 /* What a dead letter says of an error. */
 uint32_t tri_bus_reason(tr_err err);
@@ -405,5 +408,9 @@ bool tri_watch_owed(tri_bus *bus);
 void tri_watch_place(tri_bus *bus, tri_route *r, bool found);
 void tri_watch_ended(tri_bus *bus, tr_ref actor, uint32_t reason);
 void tri_watch_lost(tri_bus *bus, tri_route *r, tr_reason reason);
+/* The node's life is over: it watches nothing. */
+void tri_watch_left(tri_bus *bus, uint32_t node);
+/* The node may have forgotten what we watch there: it is told again. */
+void tri_watch_again(tri_bus *bus, uint32_t node);
 
 #endif

@@ -89,7 +89,7 @@ static void on_lost(tri_session *s, bool goodbye)
         tri_directory_forget(&bus->cluster->directory, peer->node);
     }
     tri_call_lost(bus, peer->node);
-    tri_route_lost(bus, peer->node);
+    tri_route_lost(bus, peer->node, goodbye);
 }
 
 /*
@@ -114,6 +114,7 @@ static void on_heard(tri_session *s, uint64_t life)
     if (peer->lost && peer->hello_life == life) {
         peer->lost = false;
         greet_back(peer->bus, peer);
+        tri_route_claim_again(peer->bus, peer->node);
         tri_logf(peer->bus->sys, TR_LOG_INFO, NULL, NULL,
                  "node %u is there again", peer->node);
     }
@@ -133,6 +134,14 @@ static bool on_hello(tri_bus *bus, tri_peer *peer, tri_reader *r)
     tri_bus_kinds_forget(bus, peer->node);
     peer->greeted = true;
     peer->lost = false;
+    if (peer->hello_life == peer->session.in_life) {
+        // In another stream: it has given up the last one, and with it what
+        // we had asked for, or has been told that we were dead.
+        tri_watch_again(bus, peer->node);
+        tri_route_claim_again(bus, peer->node);
+    } else {
+        tri_watch_left(bus, peer->node);
+    }
     peer->hello_life = peer->session.in_life;
     tri_directory_set_life(&bus->cluster->directory, peer->node,
                            peer->hello_life);

@@ -135,11 +135,14 @@ bool tri_bus_begin_here(tri_cluster *cluster, tri_virtual *v)
     }
     const char *name = kind_text(bus, v, &size);
     tri_route *r = v->route != NULL ? v->route : tri_route_new(bus, v);
-    // What was sent to another node comes back first.
+    // What was sent to another node comes back first. And only the bus knows
+    // whether another node can be reached: it gives places there.
     if (r == NULL || r->away ||
         !tri_bus_kind_of(bus, name, size, &nodes, &stateless) || nodes == 0 ||
-        tri_directory_assign(&cluster->directory, v->text, v->size, nodes,
-                             TRI_NODE_NONE, &decision) != TR_OK) {
+        tri_directory_choice(&cluster->directory, nodes) != bus->here ||
+        tri_directory_assign(&cluster->directory, v->text, v->size,
+                             UINT64_C(1) << bus->here, bus->here,
+                             &decision) != TR_OK) {
         return false;
     }
     if (decision.place.node != bus->here || decision.place.number <= r->last) {

@@ -379,13 +379,15 @@ void tri_route_timer(tri_bus *bus, tri_route *r)
     }
 }
 
-void tri_route_lost(tri_bus *bus, uint32_t node)
+void tri_route_lost(tri_bus *bus, uint32_t node, bool left)
 {
+    if (left) {
+        tri_watch_left(bus, node);
+    }
     tri_lock_take(&bus->routes_lock);
     tri_route *first = bus->routes;
     tri_lock_drop(&bus->routes_lock);
     for (tri_route *r = first; r != NULL; r = r->next) {
-        r->watchers &= ~(UINT64_C(1) << node);
         if (r->state == TRI_ROUTE_FLUSHING && r->node == node) {
             tri_flush_end(bus, r);
         } else if (r->state == TRI_ROUTE_REMOTE && r->node == node) {

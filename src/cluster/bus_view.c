@@ -205,6 +205,18 @@ bool tri_route_claims_owed(tri_bus *bus)
     return bus->claims_owed;
 }
 
+void tri_route_claim_again(tri_bus *bus, uint32_t owner)
+{
+    for (tri_route *r = first_route(bus); r != NULL; r = r->next) {
+        uint32_t shard = r->v->shard;
+        if (tri_shard_owner(&bus->cluster->directory, shard, NULL) == owner &&
+            number_here(bus, r) != 0) {
+            r->claim_owed = true;
+            bus->handover[shard].owed = bus->claims_owed = true;
+        }
+    }
+}
+
 void tri_route_shard(tri_bus *bus, uint32_t shard, uint32_t owner,
                      uint64_t epoch)
 {

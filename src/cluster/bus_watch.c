@@ -149,7 +149,8 @@ static void end_watch(tri_bus *bus, tri_virtual *v, tri_watching *watching)
     tri_route *r = tri_route_get(bus, v);
     for (tri_watch **link = r != NULL ? &r->watches : NULL;
          link != NULL && *link != NULL; link = &(*link)->next) {
-        if (*link == watching->watch) {
+        if (*link == watching->watch &&
+            (*link)->watcher.id == watching->watcher_id) {
             tri_watch *watch = *link;
             *link = watch->next;
             free(watch);
@@ -251,16 +252,40 @@ void tri_watch_ended(tri_bus *bus, tr_ref actor, uint32_t reason)
     }
 }
 
+static tri_route *first_route(tri_bus *bus)
+{
+    // Routes are added in front and stay.
+    tri_lock_take(&bus->routes_lock);
+    tri_route *first = bus->routes;
+    tri_lock_drop(&bus->routes_lock);
+    return first;
+}
+
+void tri_watch_left(tri_bus *bus, uint32_t node)
+{
+    for (tri_route *r = first_route(bus); r != NULL; r = r->next) {
+        r->watchers &= ~(UINT64_C(1) << node);
+        r->ended &= ~(UINT64_C(1) << node);
+    }
+}
+
+void tri_watch_again(tri_bus *bus, uint32_t node)
+{
+    for (tri_route *r = first_route(bus); r != NULL; r = r->next) {
+        if (r->watches != NULL && r->state == TRI_ROUTE_REMOTE &&
+            r->node == node) {
+            owe(bus, r);
+        }
+    }
+}
+
 bool tri_watch_owed(tri_bus *bus)
 {
     if (!bus->watches_owed) {
         return false;
     }
     bus->watches_owed = false;
-    tri_lock_take(&bus->routes_lock);
-    tri_route *first = bus->routes;
-    tri_lock_drop(&bus->routes_lock);
-    for (tri_route *r = first; r != NULL; r = r->next) {
+    for (tri_route *r = first_route(bus); r != NULL; r = r->next) {
         if (r->watches_owed) {
             r->watches_owed = false;
             if (!tell_ended(bus, r)) {

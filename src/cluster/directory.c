@@ -228,7 +228,7 @@ static bool same_place(tri_place a, tri_place b)
     return a.node == b.node && a.number == b.number;
 }
 
-static uint32_t least_loaded(tri_directory *directory, uint64_t nodes)
+uint32_t tri_directory_choice(tri_directory *directory, uint64_t nodes)
 {
     uint32_t best = UINT32_MAX;
     for (uint32_t i = 0; i < TRI_DIRECTORY_NODES; i++) {
@@ -256,7 +256,7 @@ tr_err tri_directory_assign(tri_directory *directory, const char *text,
     } else {
         uint32_t node = prefer < TRI_DIRECTORY_NODES && (nodes >> prefer & 1)
                             ? prefer
-                            : least_loaded(directory, nodes);
+                            : tri_directory_choice(directory, nodes);
         // Relaxed: whoever is given an older life's place asks again.
         tri_place place = {.node = node,
                            .number = s->epoch << 32 | ++s->given,

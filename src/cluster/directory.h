@@ -103,6 +103,8 @@ TR_NODISCARD tr_err tri_directory_assign(tri_directory *directory,
                                          const char *text, size_t size,
                                          uint64_t nodes, uint32_t prefer,
                                          tri_decision *out);
+/* Of the nodes whose bits are set (at least one), the one of that choice. */
+uint32_t tri_directory_choice(tri_directory *directory, uint64_t nodes);
 /*
  * Places are given to this life of the node from now on; those of an earlier
  * one are forgotten.

@@ -1,0 +1,249 @@
+/*
+ * bus_late_test.c - what two nodes owe each other after a cut between them.
+ *
+ * A cut lasts for longer than a stream does, so what was under way is given
+ * up, often by one of them alone. Afterwards both must come to the same view:
+ * no actor is active twice, and who watches one is told of its end.
+ */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <string.h>
+
+#include "support/mesh.h"
+
+enum { NAMES = 8 };
+
+#define CUT TR_SECONDS(30)
+
+TR_MESSAGE(Sum, (int64_t, value));
+TR_REQUEST(Get, Sum);
+TR_MESSAGE(Add);
+
+typedef struct Counter {
+    int64_t count;
+} Counter;
+
+static mesh cloud;
+
+static tr_err on_get(tr_ctx *ctx, Counter *self, const Get *q)
+{
+    return tr_reply(ctx, q, .value = self->count);
+}
+
+static tr_err on_add(tr_ctx *ctx, Counter *self, const Add *m)
+{
+    (void)ctx;
+    (void)m;
+    self->count++;
+    return TR_OK;
+}
+
+TR_ACTOR(zero, Counter, TR_ON(Get, on_get), TR_ON(Add, on_add));
+TR_ACTOR(one, Counter, TR_ON(Get, on_get), TR_ON(Add, on_add));
+
+/* ---- the stage ---- */
+
+static void set_up(void)
+{
+    mesh_open(&cloud, 1, 2, true);
+    assert_int_equal(tr_host(cloud.systems[0], zero), TR_OK);
+    assert_int_equal(tr_host(cloud.systems[1], one), TR_OK);
+    tr_sim_advance(cloud.sim, TR_SECONDS(1));
+}
+
+/* The nth name of that kind whose shard the owner has. */
+static void name(const char *kind, uint32_t owner, int nth, char *out,
+                 size_t size)
+{
+    for (int i = 0; nth >= 0; i++) {
+        snprintf(out, size, "shop::%s/k%d", kind, i);
+        nth -= tri_shard_of(out, strlen(out)) % 2 == owner;
+    }
+}
+
+/* Its actor, for node `from`. */
+static tr_ref actor(uint32_t from, const char *kind, uint32_t owner, int nth)
+{
+    char text[64];
+    name(kind, owner, nth, text, sizeof(text));
+    return tr_virtual_named(cloud.systems[from], text);
+}
+
+static tr_err get(uint32_t from, tr_ref to, int64_t *count)
+{
+    Sum sum = {0};
+    tr_err err = tr_ask(cloud.systems[from], to, &sum, TR_SECONDS(15), Get);
+    *count = sum.value;
+    return err;
+}
+
+static tri_bus *bus_of(uint32_t node)
+{
+    return tri_bus_of(tri_cluster_of(cloud.systems[node]));
+}
+
+static void cut(void)
+{
+    tr_sim_advance(cloud.sim, TR_SECONDS(2));
+    tri_sim_net_partition(cloud.net, 1, CUT);
+}
+
+/* ---- tests ---- */
+
+/* Also by who sends, where it decides by itself that an actor begins here. */
+static void test_X8_DI6_a_lost_node_is_given_no_new_actors(void **state)
+{
+    int64_t count;
+    (void)state;
+    set_up();
+    assert_int_equal(tr_host(cloud.systems[1], zero), TR_OK);
+    cut();
+    assert_int_not_equal(get(0, actor(0, "one", 0, 0), &count), TR_OK);
+    assert_true(bus_of(0)->peers[1]->lost);
+    for (int i = 0; i < NAMES; i++) {
+        assert_int_equal(get(0, actor(0, "zero", 0, i), &count), TR_OK);
+    }
+    mesh_close(&cloud);
+}
+
+/* A shard has a new owner, who does not get the claims of its actors. */
+static void test_DI8_DI10_X53_claims_of_a_lost_stream_are_made_again(
+    void **state)
+{
+    char text[64];
+    int64_t count;
+    (void)state;
+    set_up();
+    name("one", 0, 0, text, sizeof(text));
+    tr_ref here = tr_virtual_named(cloud.systems[1], text);
+    tr_tell(cloud.systems[1], here, Add);
+    assert_int_equal(get(1, here, &count), TR_OK);
+    assert_int_equal(count, 1);
+    assert_int_equal(tr_host(cloud.systems[0], one), TR_OK);
+    cut();
+    for (uint32_t i = 0; i < 2; i++) {
+        tri_bus_shard(cloud.systems[i], tri_shard_of(text, strlen(text)), 0,
+                      2);
+    }
+    tr_sim_advance(cloud.sim, CUT + TR_SECONDS(1));
+    assert_int_equal(tri_bus_count(cloud.systems[1]).lost_streams, 1);
+    // They speak again, of something else: who looks for a host greets it.
+    tr_err ignored = get(1, actor(1, "zero", 1, 0), &count);
+    (void)ignored;
+    tr_sim_advance(cloud.sim, TR_SECONDS(1));
+    tr_ref there = tr_virtual_named(cloud.systems[0], text);
+    assert_int_equal(get(0, there, &count), TR_OK);
+    assert_int_equal(count, 1);  // it is the one that was there
+    mesh_close(&cloud);
+}
+
+/* Its new owner has begun another meanwhile: one of the two ends. */
+static void test_DI8_DI10_X31_of_two_after_a_cut_one_ends(void **state)
+{
+    char text[64];
+    int64_t count;
+    (void)state;
+    set_up();
+    name("one", 0, 0, text, sizeof(text));
+    tr_ref here = tr_virtual_named(cloud.systems[1], text);
+    assert_int_equal(get(1, here, &count), TR_OK);
+    assert_int_equal(tr_host(cloud.systems[0], one), TR_OK);
+    cut();
+    for (uint32_t i = 0; i < 2; i++) {
+        tri_bus_shard(cloud.systems[i], tri_shard_of(text, strlen(text)), 0,
+                      2);
+    }
+    tr_sim_advance(cloud.sim, TR_SECONDS(2));
+    tr_ref there = tr_virtual_named(cloud.systems[0], text);
+    tr_tell(cloud.systems[0], there, Add);
+    tr_sim_advance(cloud.sim, CUT);
+    assert_int_equal(get(1, actor(1, "zero", 0, 0), &count), TR_OK);
+    tr_sim_advance(cloud.sim, TR_SECONDS(1));
+    assert_int_equal(get(1, here, &count), TR_OK);
+    assert_int_equal(count, 1);
+    mesh_close(&cloud);
+}
+
+/* ---- watches ---- */
+
+static uint32_t notices;  // there is one run at a time
+
+TR_MESSAGE(Watch, (tr_ref, actor));
+
+static tr_err on_watch(tr_ctx *ctx, void *self, const Watch *m)
+{
+    (void)self;
+    tr_watch(ctx, m->actor);
+    return TR_OK;
+}
+
+static tr_err on_terminated(tr_ctx *ctx, void *self, const tr_terminated *m)
+{
+    (void)ctx, (void)self, (void)m;
+    notices++;
+    return TR_OK;
+}
+
+TR_ACTOR(guard, void, TR_ON(Watch, on_watch),
+         TR_ON(tr_terminated, on_terminated));
+
+/* Node 0 watches an actor of node 1, which loses it; node 0 notices nothing. */
+static tr_ref watched_over_a_cut(bool ends)
+{
+    int64_t count;
+    set_up();
+    notices = 0;
+    tr_ref there = actor(0, "one", 1, 0), here = actor(1, "one", 1, 0);
+    assert_int_equal(get(0, there, &count), TR_OK);
+    tr_tell(cloud.systems[0], tr_spawn(cloud.systems[0], guard), Watch,
+            .actor = there);
+    cut();
+    if (ends) {
+        tr_stop(cloud.systems[1], here);
+    }
+    assert_int_not_equal(get(1, actor(1, "zero", 0, 0), &count), TR_OK);
+    tr_sim_advance(cloud.sim, CUT);
+    assert_int_equal(tri_bus_count(cloud.systems[0]).lost_streams, 0);
+    assert_true(tri_bus_count(cloud.systems[1]).lost_streams > 0);
+    assert_int_equal(notices, 0);
+    return here;
+}
+
+static void test_DW10_X10_a_watch_outlives_a_cut(void **state)
+{
+    (void)state;
+    tr_ref here = watched_over_a_cut(false);
+    tr_stop(cloud.systems[1], here);
+    tr_sim_advance(cloud.sim, TR_SECONDS(15));
+    assert_int_equal(notices, 1);
+    mesh_close(&cloud);
+}
+
+static void test_DW10_X10_an_end_in_a_cut_is_told_after_it(void **state)
+{
+    int64_t count;
+    (void)state;
+    (void)watched_over_a_cut(true);
+    assert_int_equal(get(1, actor(1, "zero", 0, 0), &count), TR_OK);
+    tr_sim_advance(cloud.sim, TR_SECONDS(1));
+    assert_int_equal(notices, 1);
+    mesh_close(&cloud);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_X8_DI6_a_lost_node_is_given_no_new_actors),
+        cmocka_unit_test(
+            test_DI8_DI10_X53_claims_of_a_lost_stream_are_made_again),
+        cmocka_unit_test(test_DI8_DI10_X31_of_two_after_a_cut_one_ends),
+        cmocka_unit_test(test_DW10_X10_a_watch_outlives_a_cut),
+        cmocka_unit_test(test_DW10_X10_an_end_in_a_cut_is_told_after_it),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
