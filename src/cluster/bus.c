@@ -101,11 +101,10 @@ static bool try_again(tri_bus *bus)
 
 void tri_bus_settle(tri_bus *bus)
 {
-    tr_nanos now = tri_bus_now(bus);
+    tr_nanos now = tri_bus_now(bus), due = TR_FOREVER;
     fire(bus, now);
-    tr_nanos due = try_again(bus) ? now + TRI_ROUTE_RETRY : TR_FOREVER;
-    tr_nanos next_fire = tri_wheel_next(&bus->wheel);
-    due = next_fire < due ? next_fire : due;
+    tri_call_end_lost(bus);
+    bool again = try_again(bus);
     for (uint32_t i = 0; i < bus->nodes; i++) {
         if (bus->peers[i] != NULL) {
             tri_session_pump(&bus->peers[i]->session, now);
@@ -121,6 +120,14 @@ void tri_bus_settle(tri_bus *bus)
             due = next < due ? next : due;
         }
     }
+    tri_call_end_lost(bus);
+    // That may also have left something to do, or to wait for.
+    if (again || bus->owed != NULL || bus->watches_owed || bus->claims_owed ||
+        bus->greet_owed != 0) {
+        due = now + TRI_ROUTE_RETRY < due ? now + TRI_ROUTE_RETRY : due;
+    }
+    tr_nanos next_fire = tri_wheel_next(&bus->wheel);
+    due = next_fire < due ? next_fire : due;
     if (bus->has_bell && due < bus->timer_due) {
         bus->timer_due = due;
         tri_bell_set(bus->ctx, due > now ? due - now : 1);

@@ -141,6 +141,7 @@ typedef struct tri_call {
     tr_msg *msg;              // owned: it becomes an error, or is answered
     tri_virtual *v;
     uint32_t node;
+    bool lost;                // with its node: it ends if it has been sent
     tr_nanos started, deadline;
 } tri_call;
 
@@ -187,6 +188,7 @@ struct tri_bus {
     tri_route *routes;
     tri_map asked;            // token -> tri_route
     tri_map calls, heard;
+    bool calls_lost;          // some call is lost
     tri_heard *owed;          // answers there was no memory for
     bool watches_owed;        // some route has watches_owed
     _Atomic(bool) announce;   // not all have heard of all our kinds
@@ -369,6 +371,8 @@ tri_virtual *tri_bus_record(tri_bus *bus, const char *text, tr_err *err);
  */
 bool tri_call_type(tri_bus *bus, tri_peer *peer, tri_reader *r);
 bool tri_call_message(tri_bus *bus, tri_peer *peer, tri_reader *r);
+/* To one of the stateless workers behind its name; takes p, a message. */
+void tri_call_to_worker(tri_bus *bus, tri_parcel *p);
 /* A message of ours from one that came; NULL and *err, text of size bytes. */
 tr_msg *tri_call_decode(tri_bus *bus, tri_parcel *p, tr_err *err, char *text,
                         size_t size);
@@ -381,10 +385,18 @@ void tri_call_send(tri_bus *bus, tri_route *r, tri_parcel *p);
  * again, and answered as one. False: its asker waits no more.
  */
 bool tri_call_home(tri_bus *bus, tri_parcel *p);
+/*
+ * It was not sent after all: the parcel has its message again, if its asker
+ * still waits.
+ */
+void tri_call_undo(tri_bus *bus, tri_parcel *p);
 
 /* bus_answer.c */
 void tri_call_timer(tri_bus *bus, tri_call *call);
+/* The stream to the node has ended; what was not sent is undone next. */
 void tri_call_lost(tri_bus *bus, uint32_t node);
+/* Those that are lost, and were sent. */
+void tri_call_end_lost(tri_bus *bus);
 void tri_call_close(tri_bus *bus);
 /* Answers there was no memory for, as errors. True: some are left. */
 bool tri_call_owed(tri_bus *bus);

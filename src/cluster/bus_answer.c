@@ -256,13 +256,12 @@ void tri_call_timer(tri_bus *bus, tri_call *call)
     free(call);
 }
 
-static void end_calls(tri_bus *bus, uint32_t node, bool all, tr_err err,
-                      const char *text)
+static void end_calls(tri_bus *bus, bool all, tr_err err, const char *text)
 {
     tri_call *call;
     for (tri_map_iter it = tri_map_iter_begin(&bus->calls);
          (call = tri_map_iter_next(&bus->calls, &it)) != NULL;) {
-        if (!all && call->node != node) {
+        if (!all && !call->lost) {
             continue;
         }
         tri_map_remove(&bus->calls, call->correlation);
@@ -274,11 +273,24 @@ static void end_calls(tri_bus *bus, uint32_t node, bool all, tr_err err,
 
 void tri_call_lost(tri_bus *bus, uint32_t node)
 {
-    end_calls(bus, node, false, TR_EUNKNOWN,
-              "its node was lost, perhaps after it ran");
+    tri_call *call;
+    for (tri_map_iter it = tri_map_iter_begin(&bus->calls);
+         (call = tri_map_iter_next(&bus->calls, &it)) != NULL;) {
+        call->lost = call->lost || call->node == node;
+        bus->calls_lost = bus->calls_lost || call->lost;
+    }
+}
+
+void tri_call_end_lost(tri_bus *bus)
+{
+    if (bus->calls_lost) {
+        bus->calls_lost = false;
+        end_calls(bus, false, TR_EUNKNOWN,
+                  "its node was lost, perhaps after it ran");
+    }
 }
 
 void tri_call_close(tri_bus *bus)
 {
-    end_calls(bus, 0, true, TR_ECLOSED, "the system is closing");
+    end_calls(bus, true, TR_ECLOSED, "the system is closing");
 }

@@ -65,20 +65,21 @@ void tri_route_begin(tri_bus *bus, tri_route *r, uint64_t number)
     tri_cluster *cluster = bus->cluster;
     tri_shard *shard = &cluster->shards[r->v->shard];
     tri_node *mail = NULL, **end = &mail;
-    tri_parcel *p, *flushes = NULL;
+    tri_parcel *p, *behind = NULL, **behind_end = &behind;
     char text[TRI_SHOWN_MAX];
     tr_err err;
     if (!use_place(bus, r, number)) {
         return;
     }
     while ((p = tri_route_next(r)) != NULL) {
-        if (p->kind == TRI_PARCEL_FLUSH) {
-            p->next = flushes;
-            flushes = p;
+        if (p->kind == TRI_PARCEL_CONTROL && mail == NULL) {
+            tri_parcel_free(bus, p);  // nobody was there
             continue;
         }
-        if (p->kind == TRI_PARCEL_CONTROL) {
-            tri_parcel_free(bus, p);  // nobody was there
+        if (p->kind == TRI_PARCEL_FLUSH || p->kind == TRI_PARCEL_CONTROL) {
+            p->next = NULL;
+            *behind_end = p;
+            behind_end = &p->next;
             continue;
         }
         tr_msg *msg = p->msg;
@@ -112,9 +113,9 @@ void tri_route_begin(tri_bus *bus, tri_route *r, uint64_t number)
             mail = next;
         }
     }
-    while (flushes != NULL) {  // all before them is in the mailbox
-        p = flushes;
-        flushes = p->next;
+    while (behind != NULL) {  // all before them is in the mailbox
+        p = behind;
+        behind = p->next;
         tri_route_add(bus, r, p);
     }
 }
@@ -193,18 +194,39 @@ static void answer(tri_bus *bus, tri_route *r, tr_err err,
     tri_watch_place(bus, r, true);
 }
 
+/* Its kind has stateless workers, on these nodes: any of them will do. */
+static void to_workers(tri_bus *bus, tri_route *r, uint64_t nodes)
+{
+    uint32_t node = 0, nth = (uint32_t)(bus->next_number++ % 64);
+    tri_parcel *p;
+    tri_watch_place(bus, r, false);  // watching the name finds nobody
+    if ((nodes >> bus->here & 1) == 0) {
+        while (!(nodes >> node & 1) || nth-- > 0) {
+            node = (node + 1) % 64;
+        }
+        tri_route_set_remote(bus, r, (tri_place){.node = node});
+        return;
+    }
+    r->since = 0;
+    while ((p = tri_route_next(r)) != NULL) {
+        if (p->kind == TRI_PARCEL_FLUSH) {
+            tri_flush_here(bus, p);
+        } else if (p->kind == TRI_PARCEL_CONTROL) {
+            tri_parcel_free(bus, p);  // so does stopping it
+        } else {
+            tri_call_to_worker(bus, p);
+        }
+    }
+}
+
 void tri_route_ask(tri_bus *bus, tri_route *r)
 {
     tri_virtual *v = r->v;
     uint32_t owner = tri_shard_owner(&bus->cluster->directory, v->shard, NULL);
     bool stateless;
     uint64_t nodes = tri_bus_hosts(bus, v->text, &stateless);
-    if (stateless && nodes != 0) {  // any of them will do
-        uint32_t node = 0, nth = (uint32_t)(bus->next_number++ % 64);
-        while (!(nodes >> node & 1) || nth-- > 0) {
-            node = (node + 1) % 64;
-        }
-        tri_route_set_remote(bus, r, (tri_place){.node = node});
+    if (stateless && nodes != 0) {
+        to_workers(bus, r, nodes);
         return;
     }
     r->only_look = !tri_route_needs_place(r);

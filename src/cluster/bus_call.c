@@ -76,8 +76,7 @@ static tr_err begin_call(tri_bus *bus, tri_route *r, tri_parcel *p,
     return TR_OK;
 }
 
-/* It was not sent after all: the parcel has its message again. */
-static void undo_call(tri_bus *bus, tri_parcel *p)
+void tri_call_undo(tri_bus *bus, tri_parcel *p)
 {
     tri_call *call = p->call != 0 ? tri_map_remove(&bus->calls, p->call)
                                   : NULL;
@@ -92,7 +91,7 @@ static void undo_call(tri_bus *bus, tri_parcel *p)
 bool tri_call_home(tri_bus *bus, tri_parcel *p)
 {
     p->call = p->head->correlation;
-    undo_call(bus, p);
+    tri_call_undo(bus, p);
     p->call = 0;
     if (p->msg == NULL) {
         return false;
@@ -234,7 +233,7 @@ void tri_call_send(tri_bus *bus, tri_route *r, tri_parcel *p)
     }
     free(w.bytes);
     if (err != TR_OK) {
-        undo_call(bus, p);
+        tri_call_undo(bus, p);
         tri_parcel_fail(bus, p, err, tr_strerror(err));
         return;
     }

@@ -165,7 +165,7 @@ void tri_route_learn(tri_bus *bus, tri_virtual *v, tri_place place)
         return;  // older than what we know (DI11)
     }
     bus->counts.moved++;
-    if (!r->away) {
+    if (!r->away && r->state == TRI_ROUTE_REMOTE) {
         tri_route_set_remote(bus, r, place);
     } else {
         tri_flush_begin(bus, r, place);

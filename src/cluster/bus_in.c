@@ -137,16 +137,18 @@ static tri_parcel *parcel_from(tri_bus *bus, tri_virtual *v,
     return p;
 }
 
-/* Several stateless workers stand behind the name: to one of them. */
-static void to_worker(tri_bus *bus, tri_parcel *p)
+void tri_call_to_worker(tri_bus *bus, tri_parcel *p)
 {
     char text[TRI_SHOWN_MAX];
     tr_err err;
-    tr_msg *msg = tri_call_decode(bus, p, &err, text, sizeof(text));
+    tr_msg *msg = p->kind == TRI_PARCEL_PASSED
+                      ? tri_call_decode(bus, p, &err, text, sizeof(text))
+                      : p->msg;
     if (msg == NULL) {
         tri_parcel_fail(bus, p, err, text);
         return;
     }
+    p->msg = NULL;
     tri_actor_from who = {.sys = bus->sys, .worker = tri_bus_worker(bus),
                           .sender = msg->sender};
     tri_send(&who, tri_bus_ref(bus, p->v), msg);
@@ -197,7 +199,7 @@ bool tri_call_message(tri_bus *bus, tri_peer *peer, tri_reader *reader)
     tri_lock_drop(&shard->lock);
     tri_route *r = NULL;
     if (kind != NULL && kind->workers > 0) {
-        to_worker(bus, p);
+        tri_call_to_worker(bus, p);
     } else if ((r = tri_route_get(bus, v)) == NULL) {
         tri_parcel_fail(bus, p, TR_ENOMEM, "out of memory");
     } else {

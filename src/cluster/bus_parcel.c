@@ -62,6 +62,9 @@ void tri_parcel_fail(tri_bus *bus, tri_parcel *p, tr_err err, const char *text)
 
 void tri_parcel_done(tri_bus *bus, tri_parcel *p, bool received, bool sent)
 {
+    if (!received && !sent && !bus->closed) {
+        tri_call_undo(bus, p);
+    }
     if (received || p->call != 0 || bus->closed) {
         // A call hears of the loss of its node by itself.
         if (bus->closed && !received && p->call == 0) {

@@ -375,6 +375,8 @@ void tri_route_timer(tri_bus *bus, tri_route *r)
             tri_route_go(bus, r);
         } else if (r->watches != NULL) {
             tri_route_ask(bus, r);
+        } else {
+            r->since = 0;  // who asked does not want to know any more
         }
     }
 }

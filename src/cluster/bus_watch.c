@@ -104,9 +104,7 @@ void tri_watch_place(tri_bus *bus, tri_route *r, bool found)
         return;
     }
     if (found && r->state == TRI_ROUTE_REMOTE) {
-        if (!send_text(bus, r->node, TRI_ITEM_WATCH, r->v, 0)) {
-            owe(bus, r);
-        }
+        owe(bus, r);  // behind the mail, which may have to begin it
         return;
     }
     while (found && r->watches != NULL) {  // it is here
@@ -288,11 +286,11 @@ bool tri_watch_owed(tri_bus *bus)
     for (tri_route *r = first_route(bus); r != NULL; r = r->next) {
         if (r->watches_owed) {
             r->watches_owed = false;
-            if (!tell_ended(bus, r)) {
+            bool watch = r->watches != NULL && r->state == TRI_ROUTE_REMOTE;
+            if (!tell_ended(bus, r) ||
+                (watch &&
+                 !send_text(bus, r->node, TRI_ITEM_WATCH, r->v, 0))) {
                 owe(bus, r);
-            }
-            if (r->watches != NULL && r->state == TRI_ROUTE_REMOTE) {
-                tri_watch_place(bus, r, true);
             }
         }
     }

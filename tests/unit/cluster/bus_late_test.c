@@ -173,11 +173,14 @@ static void test_DI8_DI10_X31_of_two_after_a_cut_one_ends(void **state)
 
 static uint32_t notices;  // there is one run at a time
 
-TR_MESSAGE(Watch, (tr_ref, actor));
+TR_MESSAGE(Watch, (tr_ref, actor), (bool, tell));
 
 static tr_err on_watch(tr_ctx *ctx, void *self, const Watch *m)
 {
     (void)self;
+    if (m->tell) {
+        tr_tell(ctx, m->actor, Add);
+    }
     tr_watch(ctx, m->actor);
     return TR_OK;
 }
@@ -235,6 +238,58 @@ static void test_DW10_X10_an_end_in_a_cut_is_told_after_it(void **state)
     mesh_close(&cloud);
 }
 
+/* A watch behind a message finds the actor that the message begins. */
+static void test_X10_AC7_a_watch_does_not_pass_mail(void **state)
+{
+    (void)state;
+    set_up();
+    for (uint32_t owner = 0; owner < 2; owner++) {
+        notices = 0;
+        tr_ref there = actor(0, "one", owner, 0);
+        tr_ref who = tr_spawn(cloud.systems[0], guard);
+        tr_tell(cloud.systems[0], who, Watch, .actor = there, .tell = true);
+        tr_sim_advance(cloud.sim, TR_SECONDS(5));
+        assert_int_equal(notices, 0);
+        tr_stop(cloud.systems[1], actor(1, "one", owner, 0));
+        tr_sim_advance(cloud.sim, TR_SECONDS(5));
+        assert_int_equal(notices, 1);
+    }
+    mesh_close(&cloud);
+}
+
+TR_ACTOR(pool, Counter, TR_ON(Add, on_add));
+
+/* Whoever watches the name of several workers finds nobody. */
+static void test_X10_AC14_a_watch_of_workers_elsewhere(void **state)
+{
+    (void)state;
+    set_up();
+    assert_int_equal(tr_host(cloud.systems[1], pool, .workers = 2), TR_OK);
+    tr_sim_advance(cloud.sim, TR_SECONDS(1));
+    for (uint32_t owner = 0; owner < 2; owner++) {
+        notices = 0;
+        tr_tell(cloud.systems[0], tr_spawn(cloud.systems[0], guard), Watch,
+                .actor = actor(0, "pool", owner, 0));
+        tr_sim_advance(cloud.sim, TR_SECONDS(5));
+        assert_int_equal(notices, 1);
+    }
+    mesh_close(&cloud);
+}
+
+/* What was never sent may be tried again. */
+static void test_X8_BU6_what_was_never_sent_is_no_riddle(void **state)
+{
+    int64_t count;
+    (void)state;
+    set_up();
+    tr_ref there = actor(0, "one", 0, 0);
+    assert_int_equal(get(0, there, &count), TR_OK);
+    cut();
+    assert_int_equal(get(0, there, &count), TR_EUNKNOWN);
+    assert_int_equal(get(0, there, &count), TR_EUNREACHABLE);
+    mesh_close(&cloud);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -244,6 +299,9 @@ int main(void)
         cmocka_unit_test(test_DI8_DI10_X31_of_two_after_a_cut_one_ends),
         cmocka_unit_test(test_DW10_X10_a_watch_outlives_a_cut),
         cmocka_unit_test(test_DW10_X10_an_end_in_a_cut_is_told_after_it),
+        cmocka_unit_test(test_X10_AC7_a_watch_does_not_pass_mail),
+        cmocka_unit_test(test_X10_AC14_a_watch_of_workers_elsewhere),
+        cmocka_unit_test(test_X8_BU6_what_was_never_sent_is_no_riddle),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

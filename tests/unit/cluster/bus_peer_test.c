@@ -755,6 +755,173 @@ static void test_DI9_X34_the_next_life_of_a_node_has_no_places(void **state)
     close_peer(&f);
 }
 
+/* ---- watches, stops, and what waits ---- */
+
+TR_MESSAGE(Guard, (tr_ref, actor), (bool, on));
+
+static tr_err on_guard(tr_ctx *ctx, void *self, const Guard *m)
+{
+    (void)self;
+    if (m->on) {
+        tr_watch(ctx, m->actor);
+    } else {
+        tr_unwatch(ctx, m->actor);
+    }
+    return TR_OK;
+}
+
+static tr_err on_end(tr_ctx *ctx, void *self, const tr_terminated *m)
+{
+    (void)ctx, (void)self, (void)m;
+    return TR_OK;
+}
+
+TR_ACTOR(guardian, void, TR_ON(Guard, on_guard), TR_ON(tr_terminated, on_end));
+
+/* The owner cannot say yet. */
+static void answer_later(peer *f)
+{
+    tri_writer w = item(f, TRI_ITEM_PLACED);
+    tri_write_u64(&w, f->question);
+    tri_write_u32(&w, TR_EWOULDBLOCK);
+    tri_write_u8(&w, 0);
+    tri_write_u32(&w, 0);
+    tri_write_u64(&w, 0);
+    tri_write_u64(&w, 0);
+    put(f, &w);
+}
+
+/* How long one has asked in vain counts for those who wait, not for others. */
+static void test_X8_X30_each_question_has_its_own_time(void **state)
+{
+    enum { HOLD = TRI_ROUTE_HOLD / TR_MS(5) };  // steps
+    peer f;
+    char text[64];
+    tr_dead_info letters[4] = {0};
+    (void)state;
+    open_peer(&f, "shop");
+    last_counted = 0;
+    name_at(1, "counter", 0, text, sizeof(text));
+    tr_ref actor = tr_virtual_named(f.sys, text);
+    tr_ref who = tr_spawn(f.sys, guardian);
+    tr_tell(f.sys, who, Guard, .actor = actor, .on = true);
+    run(&f, 4);
+    assert_int_equal(f.questions, 1);
+    answer_later(&f);
+    run(&f, 2);
+    tr_tell(f.sys, who, Guard, .actor = actor, .on = false);
+    run(&f, HOLD + 40);
+    assert_int_equal(f.questions, 1);  // nobody wants to know any more
+    tr_tell(f.sys, actor, Count, .number = 1);
+    run(&f, 4);
+    assert_int_equal(f.questions, 2);
+    answer_later(&f);
+    run(&f, 40);
+    assert_int_equal(tr_dead_letters(f.sys, letters, 4), 0);
+    assert_int_equal(f.questions, 3);
+    answer_question(&f, 0, 1);
+    assert_int_equal(last_counted, 1);
+    close_peer(&f);
+}
+
+/* Who is told to end behind a message ends, also if that began it. */
+static void test_X10_AC7_a_stop_behind_the_first_message(void **state)
+{
+    peer f;
+    char text[64];
+    (void)state;
+    open_peer(&f, "shop");
+    last_counted = 0;
+    name_at(1, "counter", 0, text, sizeof(text));
+    tr_ref actor = tr_virtual_named(f.sys, text);
+    tr_tell(f.sys, actor, Count, .number = 1);
+    tr_poison(f.sys, actor);
+    run(&f, 20);
+    answer_question(&f, 0, 1);
+    assert_int_equal(last_counted, 1);
+    assert_int_equal(f.gone, place(1));
+    assert_int_equal(route_of(&f, text)->here, 0);
+    close_peer(&f);
+}
+
+static void moved(peer *f, const char *text, uint32_t count)
+{
+    tri_writer w = item(f, TRI_ITEM_MOVED);
+    tri_write_u32(&w, 1);
+    tri_write_u64(&w, (uint64_t)place(count));
+    tri_write_u64(&w, f->session.life);
+    tri_write_u8(&w, false);
+    tri_write_text(&w, text);
+    put(f, &w);
+}
+
+/*
+ * A message of this node's earlier life comes home, and is held while a marker
+ * follows what this life has sent, which is nothing. News of another place do
+ * not end that, or what is held would stay for ever.
+ */
+static void test_X30_X34_news_while_gathering(void **state)
+{
+    enum { ALL = 0 };
+    peer f;
+    char text[64];
+    unsigned char bytes[64];
+    Count told = {.number = 1};
+    (void)state;
+    open_life(&f, "shop", 2);
+    name_at(1, "far", 0, text, sizeof(text));
+    tr_ref actor = tr_virtual_named(f.sys, text);
+    tr_tell(f.sys, tr_spawn(f.sys, guardian), Guard, .actor = actor,
+            .on = true);
+    run(&f, 20);
+    answer_question(&f, 1, 1);
+    declare(&f, &Count_tr_type, "");
+    size_t size = tri_binary_write(&Count_tr_type, &told, bytes,
+                                   sizeof(bytes), NULL);
+    tri_envelope e = {.direction = TRI_ONE_WAY, .type = 1, .forwards = 1,
+                      .through = 3, .payload = {bytes, size}};
+    snprintf(e.target, sizeof(e.target), "%s", text);
+    tri_writer w = item(&f, TRI_ITEM_MESSAGE);
+    tri_envelope_write(&w, &e);
+    put(&f, &w);
+    run(&f, 20);
+    assert_int_equal(f.markers, 1);
+    tr_tell(f.sys, actor, Count, .number = 2);
+    moved(&f, text, 2);
+    run(&f, 20);
+    w = item(&f, TRI_ITEM_FLUSHED);
+    tri_write_u64(&w, f.marker);
+    tri_write_u64(&w, (uint64_t)place(2));
+    tri_write_u8(&w, ALL);
+    put(&f, &w);
+    run(&f, 40);
+    assert_int_equal(f.tells, 2);
+    close_peer(&f);
+}
+
+TR_ACTOR(pool, void, TR_ON(Count, on_count));
+
+/* Mail that waits for a host of its kind, which is this node then. */
+static void test_AC14_X30_workers_are_hosted_here_at_last(void **state)
+{
+    peer f;
+    char text[64];
+    tr_dead_info letters[4] = {0};
+    (void)state;
+    open_peer(&f, "shop");
+    last_counted = 0;
+    f.bus->peers[1]->greeted = false;  // it may still host something
+    name_at(0, "pool", 0, text, sizeof(text));
+    tr_ref actor = tr_virtual_named(f.sys, text);
+    tr_tell(f.sys, actor, Count, .number = 1);
+    run(&f, 20);
+    assert_int_equal(tr_host(f.sys, pool, .workers = 2), TR_OK);
+    run(&f, 40);
+    assert_int_equal(tr_dead_letters(f.sys, letters, 4), 0);
+    assert_int_equal(last_counted, 1);
+    close_peer(&f);
+}
+
 static void test_MS12_a_payload_must_be_of_its_type(void **state)
 {
     peer f;
@@ -826,6 +993,10 @@ int main(void)
         cmocka_unit_test(test_VA13_DI2_an_answer_to_an_earlier_life),
         cmocka_unit_test(test_DI2_VA15_X34_a_place_of_an_earlier_life),
         cmocka_unit_test(test_DI9_X34_the_next_life_of_a_node_has_no_places),
+        cmocka_unit_test(test_X8_X30_each_question_has_its_own_time),
+        cmocka_unit_test(test_X10_AC7_a_stop_behind_the_first_message),
+        cmocka_unit_test(test_X30_X34_news_while_gathering),
+        cmocka_unit_test(test_AC14_X30_workers_are_hosted_here_at_last),
         cmocka_unit_test(test_MS12_a_payload_must_be_of_its_type),
         cmocka_unit_test(test_MS12_what_was_not_declared_is_refused),
         cmocka_unit_test(test_VA8_VA9_another_namespace_is_kept_out),
