@@ -2,7 +2,7 @@
 """turn_cost.py - what supervision, watch and metrics cost for each message.
 
 Builds troupe-bench twice, as it is and with TRI_BARE_TURNS, where a turn looks
-after no failure and counts nothing (src/core/runtime.h), and counts the
+after no failure and counts nothing (src/core/context.h), and counts the
 instructions of both with callgrind. Each workload runs with two numbers of
 messages; the difference of the two, divided, is what one message takes from
 its tr_tell to the end of its handler, without start and end of the program.
