@@ -138,10 +138,10 @@ static bool on_hello(tri_bus *bus, tri_peer *peer, tri_reader *r)
         // In another stream: it has given up the last one, and with it what
         // we had asked for, or has been told that we were dead.
         tri_watch_again(bus, peer->node);
-        tri_route_claim_again(bus, peer->node);
     } else {
         tri_watch_left(bus, peer->node);
     }
+    tri_route_claim_again(bus, peer->node);  // or an earlier life got them
     peer->hello_life = peer->session.in_life;
     tri_directory_set_life(&bus->cluster->directory, peer->node,
                            peer->hello_life);

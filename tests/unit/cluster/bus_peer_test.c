@@ -74,6 +74,8 @@ typedef struct peer {
     uint64_t heard;        // ... and the place it says it has heard of
     uint64_t placed;       // the last place that the bus gave out,
     uint64_t gone;         // ... and the last that it gave back
+    uint32_t claims;
+    uint64_t claimed;      // the last of them
 } peer;
 
 static peer *of(tri_session *s)
@@ -175,6 +177,9 @@ static void take_note(peer *f, tri_item kind, tri_reader *r)
         f->placed = tri_read_u64(r);
     } else if (kind == TRI_ITEM_GONE) {
         f->gone = tri_read_u64(r);
+    } else if (kind == TRI_ITEM_CLAIM) {
+        f->claims++;
+        f->claimed = tri_read_u64(r);
     }
     assert_false(r->failed);
 }
@@ -755,6 +760,26 @@ static void test_DI9_X34_the_next_life_of_a_node_has_no_places(void **state)
     close_peer(&f);
 }
 
+/* What is active here of an owner's shards is told to its next life, too. */
+static void test_DI8_X34_the_next_life_of_an_owner_gets_claims(void **state)
+{
+    peer f;
+    char text[64];
+    (void)state;
+    open_peer(&f, "shop");
+    last_counted = 0;
+    name_at(1, "counter", 0, text, sizeof(text));
+    tr_tell(f.sys, tr_virtual_named(f.sys, text), Count, .number = 1);
+    run(&f, 20);
+    answer_question(&f, 0, 1);
+    assert_int_equal(last_counted, 1);
+    assert_int_equal(f.claims, 0);
+    begin_session(&f, 2);
+    assert_int_equal(f.claims, 1);
+    assert_int_equal(f.claimed, place(1));
+    close_peer(&f);
+}
+
 /* ---- watches, stops, and what waits ---- */
 
 TR_MESSAGE(Guard, (tr_ref, actor), (bool, on));
@@ -993,6 +1018,7 @@ int main(void)
         cmocka_unit_test(test_VA13_DI2_an_answer_to_an_earlier_life),
         cmocka_unit_test(test_DI2_VA15_X34_a_place_of_an_earlier_life),
         cmocka_unit_test(test_DI9_X34_the_next_life_of_a_node_has_no_places),
+        cmocka_unit_test(test_DI8_X34_the_next_life_of_an_owner_gets_claims),
         cmocka_unit_test(test_X8_X30_each_question_has_its_own_time),
         cmocka_unit_test(test_X10_AC7_a_stop_behind_the_first_message),
         cmocka_unit_test(test_X30_X34_news_while_gathering),
