@@ -177,11 +177,18 @@ tr_dispatcher_add(tr_system *sys, const char *name,
                   const tr_dispatcher_options *options);
 /*
  * Runs fn(arg) on an outside thread, which under simulation belongs to the
- * simulated world. The caller owns *out. Errors: TR_ENOMEM, TR_ELIMIT.
+ * process of sys in the simulated world: if that node is killed, the thread
+ * stops wherever it is and never goes on. The caller owns *out.
+ * Errors: TR_ENOMEM, TR_ELIMIT.
  */
 TR_API TR_NODISCARD tr_err tr_thread_start(tr_system *sys, tr_thread **out,
                                            void (*fn)(void *arg), void *arg);
-/* Takes thread: waits until its function has returned, then frees it. */
+/*
+ * Takes thread: waits until its function has returned, then frees it. Under
+ * simulation it also returns when the thread has died with its node, without
+ * the end of its function: what that was to set it may have left as it was.
+ * sys may then be the node's dead system.
+ */
 TR_API void tr_thread_join(tr_system *sys, tr_thread *thread);
 /*
  * Makes ref known as /name, beside /user. Only until the first tr_lookup,

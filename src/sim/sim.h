@@ -162,7 +162,8 @@ typedef enum tri_thread_state {
     TRI_THREAD_READY = 1,
     TRI_THREAD_RUNNING,
     TRI_THREAD_PARKED,
-    TRI_THREAD_BURIED,  // its process has died, and it goes on after the run
+    TRI_THREAD_BURIED,  // its process has died; the library's go on after
+                        // the run, the program's never do
     TRI_THREAD_DONE,
 } tri_thread_state;
 
@@ -362,12 +363,13 @@ void tri_sim_threads_free(tr_sim *sim);
 /* Ends the threads of a node wherever they are, as a killed process does. */
 void tri_sim_kill_threads(tri_sim_node *node);
 /*
- * As tri_sim_kill_threads, but the library's own threads only stand still:
- * what they hold, an SQLite connection in the middle of a write, cannot be
- * dropped from outside. Whoever joins one sees its end.
+ * The threads of a node stand still where they are, for their process has
+ * died. Whoever joins one sees its end. But their stacks stay: other nodes
+ * know of asks that wait on them, and what the library's own hold, an SQLite
+ * connection in the middle of a write, cannot be dropped from outside.
  */
 void tri_sim_bury_threads(tri_sim_node *node);
-/* They go on, to end by themselves: their disk has gone. */
+/* The library's go on, to end by themselves: their disk has gone. */
 void tri_sim_exhume_threads(tr_sim *sim);
 
 /* The running thread sleeps; elsewhere nothing happens and it is false. */

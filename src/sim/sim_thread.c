@@ -7,7 +7,9 @@
  * Invariant: a thread is in `ready` exactly while READY, in `parked` exactly
  * while PARKED, in `buried_threads` exactly while BURIED, and in none while it
  * runs or is DONE. Its stack is given back when it is DONE; its handle lives
- * until it is joined, or as long as the world.
+ * until it is joined, or as long as the world. A BURIED one keeps both until
+ * the run is over, joined or not: it stands inside calls of systems that have
+ * not died with it, and their answers are written to its stack.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -159,7 +161,8 @@ void tri_sim_thread_join(tri_world *world, tri_thread *thread)
         (void)tri_sim_park(world, &thread->done, 0, TR_FOREVER);
     }
     if (thread->state != TRI_THREAD_BURIED) {
-        thread_free(thread);  // a buried one is freed with the world
+        thread_free(thread);  // a buried one is freed with the world: others
+                              // still reach its stack
     }
 }
 
@@ -204,20 +207,25 @@ void tri_sim_bury_threads(tri_sim_node *node)
             thread->state == TRI_THREAD_BURIED) {
             continue;
         }
-        if (thread->is_library) {
+        if (thread->is_library || thread->begun) {
             bury_thread(sim, thread);
         } else {
-            kill_thread(sim, thread);
+            kill_thread(sim, thread);  // nobody knows its stack yet
         }
     }
 }
 
 void tri_sim_exhume_threads(tr_sim *sim)
 {
-    tri_link *link;
+    tri_link *link = sim->buried_threads.head.next;
 
-    while ((link = tri_list_pop_front(&sim->buried_threads)) != NULL) {
+    while (link != &sim->buried_threads.head) {
         tri_thread *thread = tri_container_of(link, tri_thread, queue);
+        link = link->next;
+        if (!thread->is_library) {
+            continue;  // the program's: it never goes on
+        }
+        tri_list_remove(&thread->queue);
         // Relaxed: the world is one thread.
         atomic_store_explicit(&thread->done, 0, memory_order_relaxed);
         make_ready(sim, thread);  // to it, an early wake

@@ -1,0 +1,172 @@
+/*
+ * sim_client_test.c - the clients of a workload: threads on a node, which die
+ * with it.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <string.h>
+
+#include <troupe/troupe.h>
+
+enum { NODES = 2, OTHERS = 4, FILLED = 6000, PATTERN = 0xab };
+
+TR_MESSAGE(Answer, (uint64_t, v));
+TR_REQUEST(Question, Answer);
+
+static tr_err on_question(tr_ctx *ctx, void *self, const Question *m)
+{
+    (void)self;
+    TR_TRY(tr_sleep(ctx, TR_SECONDS(1)));
+    return tr_reply(ctx, m, .v = UINT64_MAX);
+}
+
+TR_ACTOR(slow, void, TR_ON(Question, on_question));
+
+typedef struct program {
+    tr_sim *sim;
+    uint32_t returned;  // clients that came to their end
+    uint32_t wakes;     // of tickers
+    uint32_t spoilt;    // bytes of other threads' stacks
+    tr_nanos joined;
+} program;
+
+static tr_err node(tr_system *sys, uint32_t index, void *user)
+{
+    (void)index;
+    (void)user;
+    return tr_ref_err(tr_spawn(sys, slow, .name = "slow"));
+}
+
+static tr_err up(tr_sim *sim, uint32_t index, tr_system **out)
+{
+    while ((*out = tr_sim_node(sim, index)) == NULL) {
+        tr_sim_advance(sim, TR_MS(50));
+    }
+    return TR_OK;
+}
+
+static void ask_node_0(void *arg)
+{
+    program *it = arg;
+    tr_system *sys = tr_sim_node(it->sim, 0);
+    Answer answer;
+
+    (void)!tr_ask(sys, tr_lookup(sys, "slow"), &answer, 0, Question);
+    it->returned++;
+}
+
+static void fill_stack(void *arg)
+{
+    program *it = arg;
+    volatile unsigned char mine[FILLED];
+
+    for (uint32_t i = 0; i < FILLED; i++) {
+        mine[i] = PATTERN;
+    }
+    tr_sim_advance(it->sim, TR_SECONDS(3));
+    for (uint32_t i = 0; i < FILLED; i++) {
+        it->spoilt += mine[i] != PATTERN;
+    }
+}
+
+static void tick(void *arg)
+{
+    program *it = arg;
+
+    for (uint32_t i = 0; i < 10; i++) {
+        tr_sim_advance(it->sim, TR_SECONDS(1));
+        it->wakes++;
+    }
+}
+
+static tr_err kill_a_client(tr_sim *sim, void *user)
+{
+    program *it = user;
+    tr_system *sys;
+    tr_thread *client, *others[OTHERS];
+
+    it->sim = sim;
+    TR_TRY(up(sim, 1, &sys));
+    TR_TRY(tr_thread_start(sys, &client, ask_node_0, it));
+    tr_sim_advance(sim, TR_MS(500));
+    tr_sim_kill(sim, 1, TR_MS(100));
+    tr_thread_join(sys, client);
+    TR_TRY(up(sim, 1, &sys));
+    for (uint32_t i = 0; i < OTHERS; i++) {
+        TR_TRY(tr_thread_start(sys, &others[i], fill_stack, it));
+    }
+    for (uint32_t i = 0; i < OTHERS; i++) {
+        tr_thread_join(sys, others[i]);
+    }
+    return TR_OK;
+}
+
+static tr_err kill_a_ticker(tr_sim *sim, void *user)
+{
+    program *it = user;
+    tr_system *sys;
+    tr_thread *ticker;
+
+    it->sim = sim;
+    TR_TRY(up(sim, 1, &sys));
+    TR_TRY(tr_thread_start(sys, &ticker, tick, it));
+    tr_sim_advance(sim, TR_MS(2500));
+    tr_sim_kill(sim, 1, TR_SECONDS(2));
+    tr_thread_join(sys, ticker);
+    it->joined = tr_sim_now(sim);
+    tr_sim_advance(sim, TR_SECONDS(20));
+    return TR_OK;
+}
+
+static tr_sim_options options_of(program *it,
+                                 tr_err (*workload)(tr_sim *sim, void *user))
+{
+    return (tr_sim_options){.size = sizeof(tr_sim_options),
+                            .seed = 1,
+                            .nodes = NODES,
+                            .node = node,
+                            .workload = workload,
+                            .user = it};
+}
+
+/*
+ * The answer of node 0 is written to where the dead thread of node 1 wanted
+ * it: nobody else may have that memory by then.
+ */
+static void test_TE4_the_stack_of_a_dead_thread_is_not_reused(void **state)
+{
+    (void)state;
+    program it = {0};
+    tr_sim_options options = options_of(&it, kill_a_client);
+
+    assert_int_equal(tr_sim_run(&options), TR_OK);
+    assert_int_equal(it.spoilt, 0);
+    assert_int_equal(it.returned, 0);
+}
+
+/* Neither during the run nor when it is cleaned up. */
+static void test_TE4_a_dead_thread_is_joined_and_never_goes_on(void **state)
+{
+    (void)state;
+    program it = {0};
+    tr_sim_options options = options_of(&it, kill_a_ticker);
+
+    assert_int_equal(tr_sim_run(&options), TR_OK);
+    assert_int_equal(it.wakes, 2);
+    assert_true(it.joined < TR_SECONDS(5));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_TE4_the_stack_of_a_dead_thread_is_not_reused),
+        cmocka_unit_test(test_TE4_a_dead_thread_is_joined_and_never_goes_on),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
