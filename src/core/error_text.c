@@ -30,6 +30,11 @@ void tri_error_set(tr_ctx *ctx, const char *format, ...)
     ctx->fail_text = strdup(text);
 }
 
+const char *tri_error_outside(void)
+{
+    return outside_text;
+}
+
 uint64_t tr_error_mark(void)
 {
     return outside_texts;

@@ -328,6 +328,8 @@ const char *tri_advice(tr_system *sys, tr_err err, tr_ref to, char *room,
                        size_t size);
 void tri_error_set(tr_ctx *ctx, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+/* The last text of this thread, outside of any turn. */
+const char *tri_error_outside(void);
 
 /* ---- lifecycle.c ---- */
 

@@ -28,6 +28,8 @@ enum {
     TRI_SIM_SITES_NEAR = 64,  // of tr_buggify, found by address
     TRI_SIM_WINDOW = 16,     // runnable actors of a system to choose from
     TRI_SIM_LINE_MAX = 256,  // bytes of a trace line, with its zero
+    TRI_SIM_WHY_MAX = 1024,  // bytes of an error's text, with its zero
+    TRI_SIM_FAIL_MAX = TRI_SIM_LINE_MAX + TRI_SIM_WHY_MAX,  // of a failure
 };
 
 #define TRI_SIM_BEGIN  TR_SECONDS(1)                          // of every clock
@@ -231,6 +233,8 @@ struct tr_sim {
     bool stepping;  // inside a system
     tri_sim_attached *stepped;  // while stepping: which one
     bool touched;   // a thread went on since the last look: all may differ
+    uint64_t error_mark;  // texts of errors before `running` went on
+    uint64_t error_by;    // the thread of the last of them, + 1; 0: none
 
     tri_sim_node outside;  // of threads that belong to no node
     tri_sim_node *nodes[TRI_SIM_NODES_MAX];
@@ -279,7 +283,7 @@ struct tr_sim {
     bool in_after;
     bool failed;  // tr_sim_fail was called: the first is kept
     const char *fail_site;
-    char fail_text[TRI_SIM_LINE_MAX];
+    char fail_text[TRI_SIM_FAIL_MAX];
     void *run;  // sim_run.c's part, or NULL
 };
 
@@ -394,6 +398,15 @@ void tri_sim_count(tr_sim *sim, tri_sim_fault event, bool did);
 uint64_t tri_sim_fault_below(tr_sim *sim, tri_sim_fault fault, uint64_t limit);
 const char *tri_sim_fault_name(tri_sim_fault fault);
 void tri_sim_set_faults(tr_sim *sim, const tr_faults *faults);
+
+/*
+ * All threads of the world are one, and so is the text of its last error:
+ * whose it is. Around every turn of a thread.
+ */
+void tri_sim_error_before(tr_sim *sim);
+void tri_sim_error_after(tr_sim *sim, const tri_thread *thread);
+/* tr_error_text of the running thread; "" if the last is not its own. */
+const char *tri_sim_error_text(const tr_sim *sim);
 
 /* ---- sim_buggify.c ---- */
 

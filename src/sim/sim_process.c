@@ -74,6 +74,17 @@ static tr_err open_node(tri_run *it, tri_boot *b)
     return err;
 }
 
+/* The number comes behind the words: those are what failures share. */
+static void fail_boot(tri_run *it, uint32_t index, tr_err err)
+{
+    char why[TRI_SIM_WHY_MAX];
+    const char *text = tri_sim_error_text(it->sim);
+
+    snprintf(why, sizeof(why), "node %" PRIu32 "%s%s", index,
+             text[0] != '\0' ? ": " : "", text);
+    tri_run_fail(it, "a node did not come up", err, why);
+}
+
 /* Until it is up: a boot that a fault has spoilt is tried again. */
 static void boot_until_up(tri_run *it, tri_boot *b)
 {
@@ -95,7 +106,7 @@ static void boot_until_up(tri_run *it, tri_boot *b)
             return;
         }
         if (calm) {
-            tri_run_fail(it, "a node did not come up", err);
+            fail_boot(it, rn->node->index, err);
             return;
         }
         (void)tri_sim_sleep(it->sim, BOOT_RETRY);
@@ -133,7 +144,7 @@ static void process_thread(tri_run_node *rn, const char *name,
         b->ended = err != TR_OK;
     }
     if (err != TR_OK) {
-        tri_run_fail(it, "no thread for a node", err);
+        tri_run_fail(it, "no thread for a node", err, "");
         return;
     }
     rn->boot = b;
@@ -171,7 +182,7 @@ static void boot_again(tri_run_node *rn)
                                             boot_again_main, rn);
 
     if (err != TR_OK) {
-        tri_run_fail(rn->owner, "no thread for a node", err);
+        tri_run_fail(rn->owner, "no thread for a node", err, "");
     }
 }
 

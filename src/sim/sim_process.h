@@ -50,6 +50,7 @@ struct tri_run {
     tr_nanos end;                           // when the limit is over
     tr_err (*fn)(tr_sim *sim, void *user);  // runs now, in a thread
     tr_err err;                             // what it returned
+    char why[TRI_SIM_WHY_MAX];              // and the text of that
     bool ended;                             // the function has returned
     bool over;                              // nobody looks any more
     uint64_t checked;                       // the step of the last look
@@ -64,8 +65,11 @@ static inline tri_run *tri_run_of(tr_sim *sim)
     return sim->run;
 }
 
-/* The run has failed, with an error; the first of its failures is kept. */
-void tri_run_fail(tri_run *it, const char *what, tr_err err);
+/*
+ * The run has failed, with an error and what more there is to say, or ""; the
+ * first of its failures is kept.
+ */
+void tri_run_fail(tri_run *it, const char *what, tr_err err, const char *why);
 
 /* ---- sim_process.c ---- */
 

@@ -9,8 +9,43 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "core/runtime.h"
 #include "sim/sim_process.h"
 #include "sim/sim_schedule.h"
+
+/* ---- whose text it is ---- */
+
+void tri_sim_error_before(tr_sim *sim)
+{
+    uint64_t mark = tr_error_mark();
+
+    if (mark != sim->error_mark) {
+        sim->error_by = 0;  // no thread's: a handler's, or the test's
+    }
+    sim->error_mark = mark;
+}
+
+void tri_sim_error_after(tr_sim *sim, const tri_thread *thread)
+{
+    uint64_t mark = tr_error_mark();
+
+    if (mark != sim->error_mark) {
+        sim->error_by = (uint64_t)thread->id + 1;
+    }
+    sim->error_mark = mark;
+}
+
+const char *tri_sim_error_text(const tr_sim *sim)
+{
+    if (sim->running == NULL ||
+        (tr_error_mark() == sim->error_mark &&
+         sim->error_by != (uint64_t)sim->running->id + 1)) {
+        return "";
+    }
+    return tri_error_outside();
+}
+
+/* ---- how to repeat it ---- */
 
 /* The numbers of the faults that are kept, from 1. */
 static void add_kept(const tri_sim_schedule *schedule, tri_text *text)
@@ -65,7 +100,7 @@ void tri_sim_plan_text(const tri_sim_plan *plan, tri_text *text)
 
 void tri_run_print(const tri_run *it, const tri_sim_result *result)
 {
-    char line[2 * TRI_SIM_LINE_MAX];
+    char line[TRI_SIM_LINE_MAX + TRI_SIM_FAIL_MAX];
     const tr_sim *sim = it->sim;
     tr_nanos at = TRI_SIM_EPOCH + sim->now;
     tri_text text;
@@ -73,8 +108,8 @@ void tri_run_print(const tri_run *it, const tri_sim_result *result)
     snprintf(line, sizeof(line),
              "seed %" PRIu64 " failed at step %" PRIu64 ", %" PRId64
              ".%03" PRId64 " s: %s",
-             sim->seed, result->steps, result->time / TR_SECONDS(1),
-             result->time % TR_SECONDS(1) / TR_MS(1), sim->fail_text);
+             sim->seed, result->steps, sim->now / TR_SECONDS(1),
+             sim->now % TR_SECONDS(1) / TR_MS(1), sim->fail_text);
     tri_log_write(TRI_LOG_ERROR, at, sim->fail_site, "sim", line);
     tri_text_init(&text, line, sizeof(line));
     tri_text_add(&text, "replay: ");

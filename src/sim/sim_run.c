@@ -32,10 +32,10 @@
 #define CLEAN_UP_TIME     TR_SECONDS(1)
 #define CLEAN_UP_STEPS    UINT64_C(1000000)
 
-void tri_run_fail(tri_run *it, const char *what, tr_err err)
+void tri_run_fail(tri_run *it, const char *what, tr_err err, const char *why)
 {
-    (void)tr_sim_fail(it->sim, "%s: %s (%s)", what, tr_errname(err),
-                      tr_strerror(err));
+    (void)tr_sim_fail(it->sim, "%s: %s (%s)%s%s", what, tr_errname(err),
+                      tr_strerror(err), why[0] != '\0' ? "; " : "", why);
 }
 
 /* ---- phases ---- */
@@ -83,6 +83,7 @@ static void call_main(void *arg)
     tri_run *it = arg;
 
     it->err = it->fn(it->sim, it->options.user);
+    snprintf(it->why, sizeof(it->why), "%s", tri_sim_error_text(it->sim));
     it->ended = true;
 }
 
@@ -101,7 +102,7 @@ static bool call_function(tri_run *it, const char *what,
     tr_err err =
         outside->ops->thread_start(outside, &thread, what, call_main, it);
     if (err != TR_OK) {
-        tri_run_fail(it, what, err);
+        tri_run_fail(it, what, err, "");
         return false;
     }
     if (!drive(it, function_ended, what)) {
@@ -109,7 +110,7 @@ static bool call_function(tri_run *it, const char *what,
     }
     outside->ops->thread_join(outside, thread);
     if (it->err != TR_OK) {
-        tri_run_fail(it, what, it->err);
+        tri_run_fail(it, what, it->err, it->why);
         return false;
     }
     return true;

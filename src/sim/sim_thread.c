@@ -98,9 +98,11 @@ void tri_sim_thread_enter(tr_sim *sim, tri_thread *thread)
     thread->state = TRI_THREAD_RUNNING;
     thread->begun = true;
     sim->running = thread;
+    tri_sim_error_before(sim);
     tri_fiber_thread_init(&sim->main);
     tri_fiber_switch(&sim->main, thread->fiber);
     tri_fiber_thread_fini(&sim->main);
+    tri_sim_error_after(sim, thread);
     sim->running = NULL;
     TRI_CHECK(thread->state != TRI_THREAD_RUNNING);
     if (thread->state == TRI_THREAD_DONE) {

@@ -106,7 +106,7 @@ void tri_run_after_step(tr_sim *sim, void *user)
     if (it->options.invariant != NULL) {
         tr_err err = it->options.invariant(sim, it->options.user);
         if (err != TR_OK) {
-            tri_run_fail(it, "the invariant is broken", err);
+            tri_run_fail(it, "the invariant is broken", err, "");
             return;
         }
     }

@@ -110,7 +110,7 @@ typedef struct plant {
     uint64_t was;
     tri_wait *wait;
     tri_node *kept;
-    char text[TRI_SIM_LINE_MAX];
+    char text[TRI_SIM_FAIL_MAX];
     char printed[4096];
 } plant;
 

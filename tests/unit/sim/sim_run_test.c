@@ -124,7 +124,7 @@ static tr_sim_options options_of(program *it)
 
 static void keep_text(tr_sim *sim, void *user)
 {
-    memcpy(user, sim->fail_text, TRI_SIM_LINE_MAX);
+    memcpy(user, sim->fail_text, TRI_SIM_FAIL_MAX);
 }
 
 /* Runs in silence; the text of the failure is stored. */
@@ -132,7 +132,7 @@ static tri_sim_result run(tr_sim_options options, uint64_t seed, char *text)
 {
     tri_sim_plan plan = {.seed = seed, .silent = true};
     tri_sim_result result;
-    char unused[TRI_SIM_LINE_MAX];
+    char unused[TRI_SIM_FAIL_MAX];
 
     (void)tri_sim_run_plan(&options, &plan, &result, keep_text,
                            text != NULL ? text : unused);
@@ -412,10 +412,11 @@ static void test_a_boot_must_not_fail_in_a_calm_world(void **state)
 {
     (void)state;
     program it = {.failing_boots = 1};
-    char text[TRI_SIM_LINE_MAX];
+    char text[TRI_SIM_FAIL_MAX];
 
     assert_int_equal(run(options_of(&it), 1, text).err, TR_EFAILED);
     assert_non_null(strstr(text, "a node did not come up: TR_EIO"));
+    assert_non_null(strstr(text, "; node 0"));
 }
 
 /* ---- runs that fail ---- */
@@ -424,7 +425,7 @@ static void test_a_broken_invariant_ends_the_run(void **state)
 {
     (void)state;
     program it = {.fail_at = 100};
-    char text[TRI_SIM_LINE_MAX];
+    char text[TRI_SIM_FAIL_MAX];
     tri_sim_result result = run(options_of(&it), 1, text);
 
     assert_int_equal(result.err, TR_EFAILED);
@@ -445,11 +446,71 @@ static void test_an_error_of_the_workload_is_told(void **state)
     (void)state;
     program it = {0};
     tr_sim_options options = options_of(&it);
-    char text[TRI_SIM_LINE_MAX];
+    char text[TRI_SIM_FAIL_MAX];
 
     options.workload = returns_an_error;
     assert_int_equal(run(options, 1, text).err, TR_EFAILED);
     assert_non_null(strstr(text, "the workload: TR_EIO"));
+    assert_null(strchr(text, ';'));  // it has got no text, and no other's
+}
+
+/* Another thread of the world, whose errors are not the workload's. */
+static void errs(void *sys)
+{
+    (void)tr_lookup(sys, "");
+}
+
+static tr_err others_err(tr_sim *sim, void *user)
+{
+    tr_system *sys = tr_sim_node(sim, 0);
+    tr_thread *thread;
+    (void)user;
+
+    TR_TRY(tr_thread_start(sys, &thread, errs, sys));
+    tr_thread_join(sys, thread);
+    return TR_EINVAL;
+}
+
+static tr_err asks_too_short(tr_sim *sim, void *user)
+{
+    program *it = user;
+
+    return tr_ask(tr_sim_node(sim, 0), it->refs[0], NULL, TR_MS(5), Hang);
+}
+
+static void test_TE5_a_failure_has_the_text_of_its_thread(void **state)
+{
+    (void)state;
+    program it = {0};
+    tr_sim_options options = options_of(&it);
+    char text[TRI_SIM_FAIL_MAX];
+
+    options.workload = asks_too_short;
+    assert_int_equal(run(options, 1, text).err, TR_EFAILED);
+    assert_non_null(strstr(text, "the workload: TR_ETIMEDOUT"));
+    assert_non_null(strstr(text, "; Hang of /user/"));
+    options.workload = others_err;
+    assert_int_equal(run(options, 1, text).err, TR_EFAILED);
+    assert_string_equal(text, "the workload: TR_EINVAL (invalid argument)");
+}
+
+static tr_err boots_badly(tr_system *sys, uint32_t index, void *user)
+{
+    (void)user;
+    return index == 1 ? tr_ref_err(tr_lookup(sys, "nobody/here")) : TR_OK;
+}
+
+static void test_TE5_a_node_that_stays_down_says_why(void **state)
+{
+    (void)state;
+    program it = {0};
+    tr_sim_options options = options_of(&it);
+    char text[TRI_SIM_FAIL_MAX];
+
+    options.node = boots_badly;
+    assert_int_equal(run(options, 1, text).err, TR_EFAILED);
+    assert_non_null(strstr(text, "a node did not come up: TR_ENOENT"));
+    assert_non_null(strstr(text, "; node 1: no actor has the path"));
 }
 
 static tr_err asks_for_ever(tr_sim *sim, void *user)
@@ -464,7 +525,7 @@ static void test_a_deadlock_is_found(void **state)
     (void)state;
     program it = {0};
     tr_sim_options options = options_of(&it);
-    char text[TRI_SIM_LINE_MAX];
+    char text[TRI_SIM_FAIL_MAX];
 
     options.workload = asks_for_ever;
     assert_int_equal(run(options, 1, text).err, TR_EFAILED);
@@ -485,7 +546,7 @@ static void test_the_limit_holds(void **state)
     (void)state;
     program it = {0};
     tr_sim_options options = options_of(&it);
-    char text[TRI_SIM_LINE_MAX];
+    char text[TRI_SIM_FAIL_MAX];
 
     options.workload = sleeps_for_days;
     options.limit = TR_MINUTES(5);
@@ -672,6 +733,8 @@ int main(void)
         cmocka_unit_test(test_a_boot_must_not_fail_in_a_calm_world),
         cmocka_unit_test(test_a_broken_invariant_ends_the_run),
         cmocka_unit_test(test_an_error_of_the_workload_is_told),
+        cmocka_unit_test(test_TE5_a_failure_has_the_text_of_its_thread),
+        cmocka_unit_test(test_TE5_a_node_that_stays_down_says_why),
         cmocka_unit_test(test_a_deadlock_is_found),
         cmocka_unit_test(test_the_limit_holds),
         cmocka_unit_test(test_a_plan_switches_faults_off),
