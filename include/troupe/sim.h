@@ -103,7 +103,12 @@ TR_API int tr_sim_main(int argc, char **argv, const tr_sim_options *options);
 TR_API TR_NODISCARD tr_err tr_sim_new(tr_sim **out, uint64_t seed);
 /* Takes sim; NULL is allowed. Its systems must have been closed (a check). */
 TR_API void tr_sim_free(tr_sim *sim);
-/* For tr_system_options.world; borrowed, lives as long as sim. */
+/*
+ * For tr_system_options.world; borrowed, lives as long as sim. A system that a
+ * workload opens on it is a client outside of the nodes: it has a disk and a
+ * clock of its own, and no fault kills or pauses it or its threads. What it
+ * has not closed is closed after the run.
+ */
 TR_API const void *tr_sim_world(tr_sim *sim);
 /*
  * Runs the world until span of its time has passed, and all that is due then;

@@ -186,7 +186,8 @@ void tr_sim_free(tr_sim *sim)
 
 const void *tr_sim_world(tr_sim *sim)
 {
-    return &sim->nodes[0]->world;
+    // In a run the nodes have processes of their own, which die.
+    return sim->run != NULL ? &sim->client.world : &sim->nodes[0]->world;
 }
 
 /* ---- time and numbers ---- */

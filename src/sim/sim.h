@@ -237,6 +237,7 @@ struct tr_sim {
     uint64_t error_by;    // the thread of the last of them, + 1; 0: none
 
     tri_sim_node outside;  // of threads that belong to no node
+    tri_sim_node client;   // of systems that a workload opens itself
     tri_sim_node *nodes[TRI_SIM_NODES_MAX];
     uint32_t node_count;
 

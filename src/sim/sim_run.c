@@ -25,6 +25,7 @@
 #include "sim/sim_process.h"
 #include "sim/sim_schedule.h"
 #include "sim/sim_stray.h"
+#include "system/layers.h"
 
 #define LIMIT_DEFAULT     TR_MINUTES(60)
 #define QUIET_DEFAULT     TR_SECONDS(60)
@@ -182,6 +183,33 @@ static void close_quietly(tr_system **sys)
     }
 }
 
+/*
+ * Whether a system of the workload can be closed for it. Not if the workload
+ * stands inside its opening or closing, or has a probe in it.
+ */
+static bool is_left_open(const tri_sim_attached *at)
+{
+    tr_system *sys = at->driven->system;
+    tri_layers *layers = tri_layers_of(sys);
+
+    // Relaxed, both: the world is one thread.
+    return layers->dead_letters != NULL &&
+           atomic_load_explicit(&layers->probes, memory_order_relaxed) == 0 &&
+           atomic_load_explicit(&sys->terminating, memory_order_relaxed) == 0;
+}
+
+/* One that the workload opened and has not closed, or NULL. */
+static tr_system *client_left_open(tr_sim *sim)
+{
+    for (uint32_t i = 0; i < sim->system_count; i++) {
+        tri_sim_attached *at = &sim->systems[i];
+        if (at->node == &sim->client && is_left_open(at)) {
+            return at->driven->system;
+        }
+    }
+    return NULL;
+}
+
 static void clean_up_main(void *arg)
 {
     tri_run *it = arg;
@@ -197,6 +225,11 @@ static void clean_up_main(void *arg)
     }
     while ((driven = tri_sim_exhume(it->sim)) != NULL) {
         tr_system *sys = driven->system;
+        close_quietly(&sys);
+    }
+    // One that was tried is terminating: it is not tried again.
+    tr_system *sys;
+    while ((sys = client_left_open(it->sim)) != NULL) {
         close_quietly(&sys);
     }
     it->ended = true;
@@ -222,8 +255,9 @@ static void end_boots(tri_run *it)
 }
 
 /*
- * After the run, with the trace and the checks off. Threads of the workload
- * stand still from now on, wherever they are. What cannot be ended is left
+ * After the run, with the trace and the checks off. Threads of the workload,
+ * and of systems that it opened, stand still from now on, wherever they are,
+ * but for the library's. What cannot be ended is left
  * behind.
  */
 static void clean_up(tri_run *it)
@@ -238,6 +272,7 @@ static void clean_up(tri_run *it)
     it->ended = false;
     tri_run_calm(it);
     tri_sim_disk_unplug(sim);
+    tri_sim_bury_threads(&sim->client);
     tri_sim_exhume_threads(sim);
     sim->outside.paused = true;
     end_boots(it);

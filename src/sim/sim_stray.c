@@ -440,13 +440,17 @@ static void add_caller(tr_sim *sim, tri_text *out)
                                           memory_order_relaxed);
     const tr_type *type = atomic_load_explicit(&sys->driven_worker->handling,
                                                memory_order_relaxed);
-    if (cell == NULL) {
+    if (it->node->index == TRI_SIM_NOBODY) {
+        tri_text_add(out, "a system of the workload");
+    } else {
         tri_text_add(out, "node %" PRIu32, it->node->index);
+    }
+    if (cell == NULL) {
         return;
     }
     tr_ref_path(sys, tri_cell_ref(sys, cell), path, sizeof(path));
-    tri_text_add(out, "node %" PRIu32 ", actor %s, message %s",
-                 it->node->index, path, type != NULL ? type->name : "-");
+    tri_text_add(out, ", actor %s, message %s", path,
+                 type != NULL ? type->name : "-");
 }
 
 /* ---- what is done about it ---- */

@@ -614,6 +614,7 @@ tr_err tri_sim_world_init(tr_sim *sim)
 {
     sim->now = TRI_SIM_BEGIN;
     node_init(&sim->outside, sim, TRI_SIM_NOBODY);
+    node_init(&sim->client, sim, TRI_SIM_NOBODY);
     tri_list_init(&sim->threads);
     tri_list_init(&sim->ready);
     tri_list_init(&sim->parked);
@@ -635,6 +636,7 @@ void tri_sim_world_fini(tr_sim *sim)
     for (uint32_t i = 0; i < sim->node_count; i++) {
         tri_sim_kill_threads(sim->nodes[i]);
     }
+    tri_sim_kill_threads(&sim->client);
     tri_sim_kill_threads(&sim->outside);
     tri_sim_threads_free(sim);
     tri_fiber_pool_fini(&sim->fibers);

@@ -1,6 +1,6 @@
 /*
  * sim_client_test.c - the clients of a workload: threads on a node, which die
- * with it.
+ * with it, and systems of its own, which do not.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -33,6 +33,8 @@ typedef struct program {
     uint32_t wakes;     // of tickers
     uint32_t spoilt;    // bytes of other threads' stacks
     tr_nanos joined;
+    tr_system *own;
+    bool leave_open;
 } program;
 
 static tr_err node(tr_system *sys, uint32_t index, void *user)
@@ -123,6 +125,37 @@ static tr_err kill_a_ticker(tr_sim *sim, void *user)
     return TR_OK;
 }
 
+/* Kills and pauses every node, all the time; the client counts on. */
+static tr_err open_a_client(tr_sim *sim, void *user)
+{
+    program *it = user;
+    tr_thread *ticker;
+
+    it->sim = sim;
+    TR_TRY(tr_system_open(&it->own, .world = tr_sim_world(sim)));
+    TR_TRY(tr_thread_start(it->own, &ticker, tick, it));
+    for (uint32_t i = 0; i < 20; i++) {
+        tr_sim_kill(sim, i % NODES, TR_MS(100));
+        tr_sim_pause(sim, (i + 1) % NODES, TR_SECONDS(1));
+        tr_sim_advance(sim, TR_MS(500));
+    }
+    tr_thread_join(it->own, ticker);
+    it->joined = tr_sim_now(sim);
+    return it->leave_open ? TR_OK : tr_system_close(it->own, TR_SECONDS(5));
+}
+
+static tr_err fail_with_a_client(tr_sim *sim, void *user)
+{
+    program *it = user;
+    tr_thread *ticker;
+
+    it->sim = sim;
+    TR_TRY(tr_system_open(&it->own, .world = tr_sim_world(sim)));
+    TR_TRY(tr_ref_err(tr_spawn(it->own, slow, .name = "slow")));
+    TR_TRY(tr_thread_start(it->own, &ticker, tick, it));
+    return tr_sim_fail(sim, "on purpose");
+}
+
 static tr_sim_options options_of(program *it,
                                  tr_err (*workload)(tr_sim *sim, void *user))
 {
@@ -161,11 +194,41 @@ static void test_TE4_a_dead_thread_is_joined_and_never_goes_on(void **state)
     assert_true(it.joined < TR_SECONDS(5));
 }
 
+static void test_TE4_no_fault_strikes_a_client_outside(void **state)
+{
+    (void)state;
+    tr_faults faults = {.size = sizeof(faults), .node_kill = 0.1,
+                        .node_pause = 0.1};
+
+    for (uint64_t seed = 1; seed <= 40; seed++) {
+        program it = {.leave_open = seed % 2 == 0};
+        tr_sim_options options = options_of(&it, open_a_client);
+        options.seed = seed;
+        options.faults = &faults;
+        assert_int_equal(tr_sim_run(&options), TR_OK);
+        assert_int_equal(it.wakes, 10);
+        assert_in_range(it.joined, TR_SECONDS(11), TR_SECONDS(12));
+    }
+}
+
+/* What the workload has left open is closed: there is no leak. */
+static void test_TE4_a_client_ends_with_a_failed_run(void **state)
+{
+    (void)state;
+    program it = {0};
+    tr_sim_options options = options_of(&it, fail_with_a_client);
+
+    assert_int_equal(tr_sim_run(&options), TR_EFAILED);
+    assert_int_equal(it.wakes, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_TE4_the_stack_of_a_dead_thread_is_not_reused),
         cmocka_unit_test(test_TE4_a_dead_thread_is_joined_and_never_goes_on),
+        cmocka_unit_test(test_TE4_no_fault_strikes_a_client_outside),
+        cmocka_unit_test(test_TE4_a_client_ends_with_a_failed_run),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
