@@ -24,13 +24,19 @@
 
 /* ---- the trace ---- */
 
-void tri_sim_note(tr_sim *sim, tri_sim_kind kind, uint32_t who, uint64_t what,
-                  const char *text)
+static void into_hash(tr_sim *sim, tri_sim_kind kind, uint32_t who,
+                      uint64_t what)
 {
     sim->steps++;
     sim->hash = tri_hash_mix(sim->hash ^ (uint64_t)who << 8 ^ (uint64_t)kind);
     sim->hash = tri_hash_mix(sim->hash ^ what);
     sim->hash = tri_hash_mix(sim->hash ^ (uint64_t)sim->now);
+}
+
+void tri_sim_note(tr_sim *sim, tri_sim_kind kind, uint32_t who, uint64_t what,
+                  const char *text)
+{
+    into_hash(sim, kind, who, what);
     if (TRI_UNLIKELY(sim->trace != NULL)) {
         tri_sim_trace_note(sim, kind, who, what, text);
     }
@@ -66,7 +72,7 @@ const char *tri_sim_fault_name(tri_sim_fault fault)
     return names[fault];
 }
 
-bool tri_sim_strikes(tr_sim *sim, tri_sim_fault fault, uint32_t node)
+static bool strikes(tr_sim *sim, tri_sim_fault fault, uint32_t node)
 {
     if (sim->chance[fault] <= 0.0 || sim->calm) {
         return false;
@@ -74,7 +80,8 @@ bool tri_sim_strikes(tr_sim *sim, tri_sim_fault fault, uint32_t node)
     uint64_t occasion = ++sim->faults[fault].reached;
     const char *name = tri_sim_fault_name(fault);
     if (sim->replay != NULL
-            ? !tri_sim_schedule_strikes(sim->replay, sim, fault, name, occasion)
+            ? !tri_sim_schedule_strikes(sim->replay, sim, fault, name, node,
+                                        occasion)
             : !tri_rand_chance(tri_sim_rand(sim, TRI_STREAM_FAULT + fault),
                                sim->chance[fault])) {
         return false;
@@ -84,8 +91,48 @@ bool tri_sim_strikes(tr_sim *sim, tri_sim_fault fault, uint32_t node)
     }
     sim->faults[fault].fired++;
     sim->fault_step = sim->steps;
-    tri_sim_note(sim, TRI_KIND_FAULT, node, fault, name);
+    into_hash(sim, TRI_KIND_FAULT, node, fault);
     return true;
+}
+
+static void trace_fault(tr_sim *sim, tri_sim_fault fault, uint32_t node)
+{
+    if (TRI_UNLIKELY(sim->trace != NULL)) {
+        tri_sim_trace_note(sim, TRI_KIND_FAULT, node, fault,
+                           tri_sim_fault_name(fault));
+    }
+}
+
+bool tri_sim_strikes(tr_sim *sim, tri_sim_fault fault, uint32_t node)
+{
+    if (!strikes(sim, fault, node)) {
+        return false;
+    }
+    trace_fault(sim, fault, node);
+    return true;
+}
+
+bool tri_sim_strikes_one(tr_sim *sim, tri_sim_fault fault, uint32_t *index)
+{
+    if (!strikes(sim, fault, TRI_SIM_NOBODY)) {
+        return false;
+    }
+    *index = (uint32_t)tri_sim_fault_below(sim, fault, sim->node_count);
+    if (sim->record != NULL) {
+        tri_sim_schedule_place(sim->record, *index);
+    }
+    if (sim->replay != NULL) {
+        tri_sim_schedule_place(sim->replay, *index);
+    }
+    trace_fault(sim, fault, *index);
+    return true;
+}
+
+uint32_t tri_sim_here(const tr_sim *sim)
+{
+    return sim->stepping          ? sim->stepped->node->index
+           : sim->running != NULL ? sim->running->node->index
+                                  : TRI_SIM_NOBODY;
 }
 
 void tri_sim_count(tr_sim *sim, tri_sim_fault event, bool did)

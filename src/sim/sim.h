@@ -393,6 +393,10 @@ static inline tri_rand *tri_sim_rand(tr_sim *sim, tri_sim_stream stream)
 
 /* Whether the fault strikes here; counted and traced. */
 bool tri_sim_strikes(tr_sim *sim, tri_sim_fault fault, uint32_t node);
+/* The same for a fault of any node: its stream draws which one, into *index. */
+bool tri_sim_strikes_one(tr_sim *sim, tri_sim_fault fault, uint32_t *index);
+/* The node that runs now, in a step or a thread; or TRI_SIM_NOBODY. */
+uint32_t tri_sim_here(const tr_sim *sim);
 /* An event of TRI_SIM_EVENTS could have come, and has if `did`. */
 void tri_sim_count(tr_sim *sim, tri_sim_fault event, bool did);
 /* A number below `limit` from the stream of that fault. */

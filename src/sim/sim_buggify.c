@@ -79,13 +79,14 @@ bool tri_sim_buggify(tr_sim *sim, double p, const char *name)
     }
     if (sim->replay != NULL
             ? !tri_sim_schedule_strikes(sim->replay, sim, TRI_FAULT_COUNT,
-                                        name, site->count.reached)
+                                        name, tri_sim_here(sim),
+                                        site->count.reached)
             : !tri_rand_chance(tri_sim_rand(sim, TRI_STREAM_BUGGIFY), p)) {
         return false;
     }
     if (sim->record != NULL) {
         tri_sim_schedule_add(sim->record, sim, TRI_FAULT_COUNT, name,
-                             TRI_SIM_NOBODY, site->count.reached);
+                             tri_sim_here(sim), site->count.reached);
     }
     site->count.fired++;
     sim->fault_step = sim->steps;

@@ -44,6 +44,7 @@ void tri_sim_schedule_add(tri_sim_schedule *it, const tr_sim *sim,
                           uint32_t fault, const char *name, uint32_t node,
                           uint64_t occasion)
 {
+    it->last = NULL;
     if (!has_room(it)) {
         return;
     }
@@ -55,6 +56,7 @@ void tri_sim_schedule_add(tri_sim_schedule *it, const tr_sim *sim,
         strike->rand = sim->rand[TRI_STREAM_FAULT + fault];
     }
     snprintf(strike->name, sizeof(strike->name), "%s", name);
+    it->last = strike;
 }
 
 static void index_drop(tri_sim_schedule *it)
@@ -80,7 +82,7 @@ tr_err tri_sim_schedule_begin(tri_sim_schedule *it)
 }
 
 bool tri_sim_schedule_strikes(tri_sim_schedule *it, tr_sim *sim,
-                              uint32_t fault, const char *name,
+                              uint32_t fault, const char *name, uint32_t node,
                               uint64_t occasion)
 {
     TRI_CHECK(it->indexed);
@@ -91,10 +93,20 @@ bool tri_sim_schedule_strikes(tri_sim_schedule *it, tr_sim *sim,
         return false;
     }
     strike->struck = true;
+    strike->at = sim->now;
+    strike->node = node;
+    it->last = strike;
     if (fault < TRI_FAULT_COUNT) {
         sim->rand[TRI_STREAM_FAULT + fault] = strike->rand;
     }
     return true;
+}
+
+void tri_sim_schedule_place(tri_sim_schedule *it, uint32_t node)
+{
+    if (it->last != NULL) {
+        it->last->node = node;
+    }
 }
 
 uint32_t tri_sim_schedule_kept(const tri_sim_schedule *it)

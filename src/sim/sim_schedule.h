@@ -23,7 +23,7 @@ enum {
 typedef struct tri_sim_strike {
     uint64_t key;      // of class or site, and occasion
     tri_rand rand;     // the numbers of its class, right after it
-    tr_nanos at;
+    tr_nanos at;       // the world's clock, in the last run with it
     uint32_t fault;    // tri_sim_fault, or TRI_FAULT_COUNT: a buggify site
     uint32_t node;
     bool kept;         // strikes in a replay
@@ -38,6 +38,7 @@ struct tri_sim_schedule {
     bool is_cut;    // there were more than can be recorded
     tri_map index;  // of the kept ones, while `indexed`
     bool indexed;
+    tri_sim_strike *last;  // that has struck; NULL: none, or not recorded
 };
 
 /* Adds a fault that strikes now; all are kept at first. */
@@ -46,10 +47,15 @@ void tri_sim_schedule_add(tri_sim_schedule *it, const tr_sim *sim,
                           uint64_t occasion);
 /* Call after `kept` was changed and before a run replays it. */
 TR_NODISCARD tr_err tri_sim_schedule_begin(tri_sim_schedule *it);
-/* Whether the occasion is kept; then the class draws as it did. */
+/*
+ * Whether the occasion is kept; then the class draws as it did, and the fault
+ * has the time and the node of this run.
+ */
 bool tri_sim_schedule_strikes(tri_sim_schedule *it, tr_sim *sim,
-                              uint32_t fault, const char *name,
+                              uint32_t fault, const char *name, uint32_t node,
                               uint64_t occasion);
+/* The node of the last one that has struck was drawn only now. */
+void tri_sim_schedule_place(tri_sim_schedule *it, uint32_t node);
 uint32_t tri_sim_schedule_kept(const tri_sim_schedule *it);
 void tri_sim_schedule_fini(tri_sim_schedule *it);
 

@@ -78,7 +78,6 @@ static void keep_actor(tr_sim *sim, uint64_t index)
 {
     tr_system *sys = sim->stepped->driven->system;
 
-    sim->trace_actor[0] = '\0';
     if (sim->run == NULL) {
         return;
     }
@@ -92,6 +91,20 @@ static void keep_actor(tr_sim *sim, uint64_t index)
     }
 }
 
+/* A fault inside a step is what the step is told by, and has its actor. */
+static void place(tr_sim *sim, tri_sim_line *line)
+{
+    uint32_t here = tri_sim_here(sim);
+
+    if (line->node == TRI_SIM_NOBODY) {
+        line->node = here;
+    }
+    if (sim->stepping && line->node == here) {
+        line->actor = sim->trace_actor;
+        sim->trace_waits = false;
+    }
+}
+
 void tri_sim_trace_note(tr_sim *sim, tri_sim_kind kind, uint32_t who,
                         uint64_t what, const char *text)
 {
@@ -100,6 +113,10 @@ void tri_sim_trace_note(tr_sim *sim, tri_sim_kind kind, uint32_t who,
 
     if (kind == TRI_KIND_STEP || kind == TRI_KIND_FIRE) {
         line.node = sim->stepped->node->index;  // `who` is a system
+        sim->trace_actor[0] = '\0';
+    }
+    if (kind == TRI_KIND_FAULT) {
+        place(sim, &line);
     }
     if (kind == TRI_KIND_STEP) {
         sim->trace_waits = true;

@@ -14,13 +14,6 @@
 #define JUMP_MAX      TR_MINUTES(60)  // when somebody sets it
 #define DRIFT_MAX_PPM INT32_C(10000)  // of a node's clock
 
-static tri_run_node *any_node(tri_run *it, tri_sim_fault fault)
-{
-    uint64_t index = tri_sim_fault_below(it->sim, fault, it->sim->node_count);
-
-    return &it->nodes[index];
-}
-
 static tr_nanos any_span(tr_sim *sim, tri_sim_fault fault)
 {
     return 1 +
@@ -63,6 +56,7 @@ static void do_kills(tri_run *it)
 static void trouble(tri_run *it)
 {
     tr_sim *sim = it->sim;
+    uint32_t i;
 
     if (sim->calm) {
         return;
@@ -71,20 +65,18 @@ static void trouble(tri_run *it)
         sim->calm = true;
         return;
     }
-    if (tri_sim_strikes(sim, TRI_FAULT_node_kill, TRI_SIM_NOBODY)) {
-        tri_run_node *rn = any_node(it, TRI_FAULT_node_kill);
+    if (tri_sim_strikes_one(sim, TRI_FAULT_node_kill, &i)) {
         tr_nanos down = any_span(sim, TRI_FAULT_node_kill);
-        tri_run_kill(it, rn, down, false);
+        tri_run_kill(it, &it->nodes[i], down, false);
     }
-    if (tri_sim_strikes(sim, TRI_FAULT_node_pause, TRI_SIM_NOBODY)) {
-        tri_run_node *rn = any_node(it, TRI_FAULT_node_pause);
-        tri_sim_pause(rn->node, any_span(sim, TRI_FAULT_node_pause));
+    if (tri_sim_strikes_one(sim, TRI_FAULT_node_pause, &i)) {
+        tri_sim_pause(sim->nodes[i], any_span(sim, TRI_FAULT_node_pause));
     }
-    if (tri_sim_strikes(sim, TRI_FAULT_clock_skew, TRI_SIM_NOBODY)) {
-        skew_clock(sim, any_node(it, TRI_FAULT_clock_skew)->node);
+    if (tri_sim_strikes_one(sim, TRI_FAULT_clock_skew, &i)) {
+        skew_clock(sim, sim->nodes[i]);
     }
-    if (tri_sim_strikes(sim, TRI_FAULT_clock_jump, TRI_SIM_NOBODY)) {
-        jump_clock(sim, any_node(it, TRI_FAULT_clock_jump)->node);
+    if (tri_sim_strikes_one(sim, TRI_FAULT_clock_jump, &i)) {
+        jump_clock(sim, sim->nodes[i]);
     }
 }
 

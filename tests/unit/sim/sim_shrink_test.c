@@ -163,6 +163,77 @@ static void test_TE4_what_is_shrunk_is_one_command(void **state)
     tri_sim_shrunk_fini(&shrunk);
 }
 
+typedef struct log_of_faults {
+    const tri_sim_schedule *schedule;
+    uint32_t lines;
+} log_of_faults;
+
+/* Each fault of the trace is one of the list, with its time and node. */
+static void look_up(void *user, const char *line)
+{
+    log_of_faults *it = user;
+    unsigned long long step, seconds, nanos;
+    char node_is[16], actor[64], event[16], type[64], detail[256];
+    uint32_t found = 0;
+
+    assert_int_equal(sscanf(line, "%llu %llu.%llu %15s %63s %15s %63s %255s",
+                            &step, &seconds, &nanos, node_is, actor, event,
+                            type, detail),
+                     8);
+    bool is_site = strcmp(event, "buggify") == 0;
+    if (!is_site && strcmp(event, "fault") != 0) {
+        return;
+    }
+    it->lines++;
+    for (uint32_t i = 0; i < it->schedule->count; i++) {
+        const tri_sim_strike *strike = &it->schedule->all[i];
+        char index[16];
+        snprintf(index, sizeof(index), "%u", strike->node);
+        found += strike->kept &&
+                 strcmp(strike->name, is_site ? detail : type) == 0 &&
+                 strike->at == (tr_nanos)(seconds * 1000000000 + nanos) &&
+                 strcmp(index, node_is) == 0;
+    }
+    if (found != 1) {
+        fail_msg("not in the list: %s", line);
+    }
+}
+
+static void test_TE4_what_is_listed_is_of_the_shrunk_run(void **state)
+{
+    const tr_sim_options *own = options();
+    tri_sim_result result, again;
+    tri_sim_plan plan = failing(own, &result);
+    tri_sim_shrunk shrunk;
+    log_of_faults it = {.schedule = &shrunk.schedule};
+    tri_sim_strike listed[NEEDED];
+    uint32_t count = 0;
+    (void)state;
+
+    assert_int_equal(tri_sim_shrink(&shrunk, own, &plan, &result), TR_OK);
+    for (uint32_t i = 0; i < shrunk.schedule.count; i++) {
+        if (shrunk.schedule.all[i].kept) {
+            assert_true(count < NEEDED);
+            listed[count++] = shrunk.schedule.all[i];
+        }
+    }
+    shrunk.plan.trace = look_up;
+    shrunk.plan.trace_user = &it;
+    assert_int_equal(tri_sim_run_plan(own, &shrunk.plan, &again, NULL, NULL),
+                     TR_EFAILED);
+    assert_int_equal(it.lines, NEEDED);
+    // What was listed before that run is the same.
+    for (uint32_t i = 0, n = 0; i < shrunk.schedule.count; i++) {
+        const tri_sim_strike *strike = &shrunk.schedule.all[i];
+        if (strike->kept) {
+            assert_int_equal(strike->at, listed[n].at);
+            assert_int_equal(strike->node, listed[n].node);
+            n++;
+        }
+    }
+    tri_sim_shrunk_fini(&shrunk);
+}
+
 static void test_TE4_a_replay_of_all_faults_is_the_run(void **state)
 {
     const tr_sim_options *own = options();
@@ -204,6 +275,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_TE4_a_failure_shrinks_to_what_it_needs),
         cmocka_unit_test(test_TE4_what_is_shrunk_is_one_command),
+        cmocka_unit_test(test_TE4_what_is_listed_is_of_the_shrunk_run),
         cmocka_unit_test(test_TE4_a_replay_of_all_faults_is_the_run),
         cmocka_unit_test(test_TE4_faults_that_there_are_not_are_refused),
     };

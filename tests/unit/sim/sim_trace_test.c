@@ -83,7 +83,10 @@ static void run(kept *it)
     tr_err err = tri_sim_run_plan(
         TR_OPTIONS(tr_sim_options, .nodes = 2, .node = node,
                    .workload = workload,
-                   .faults = TR_OPTIONS(tr_faults, .early_wake = 0.2)),
+                   .faults = TR_OPTIONS(tr_faults,
+                                        .early_wake = 0.2,
+                                        .node_pause = 0.05,
+                                        .pause_max = TR_MS(1))),
         &plan, &result, NULL, NULL);
     assert_int_equal(err, TR_EFAILED);
 }
@@ -165,7 +168,11 @@ static void test_TE5_events_are_told_with_actor_and_type(void **state)
                      5);
     assert_true(count(&it, "0", "/user/ponger", "log", "WARN",
                       "a slow one") > 0);
-    assert_true(count(&it, "-", "-", "buggify", "-", "sim_trace_test.c") > 0);
+    assert_true(count(&it, "0", "/user/ponger", "buggify", "-",
+                      "sim_trace_test.c") > 0);
+    assert_int_equal(count(&it, "-", NULL, "buggify", NULL, NULL), 0);
+    assert_true(count(&it, NULL, "-", "fault", "node_pause", "-") > 0);
+    assert_int_equal(count(&it, "-", NULL, "fault", "node_pause", NULL), 0);
     assert_true(count(&it, NULL, "-", "fault", "early_wake", "-") > 0);
     assert_int_equal(count(&it, "1", "-", "node", "-", "down"), 1);
     assert_true(count(&it, "1", "-", "node", "-", "up") >= 2);
