@@ -259,6 +259,14 @@ TR_API tr_err tr_reply(tr_ctx *ctx, const void *m, const void *payload);
 TR_API tr_err tr_refuse(tr_ctx *ctx, const void *m, tr_err err,
                         const char *format, ...) TR_PRINTF(4, 5);
 /*
+ * Behind TR_OR_REFUSE: refuses m with err, and with a text that has the
+ * expression and, if it is newer than the mark, what tr_error_text says. The
+ * mark is how many texts the turn has got so far.
+ */
+TR_API uint32_t tr_turn_mark(tr_ctx *ctx);
+TR_API tr_err tr_refuse_with(tr_ctx *ctx, const void *m, tr_err err,
+                             uint32_t mark, const char *expression);
+/*
  * Keeps m beyond this handler, to answer or read later; ends with tr_release,
  * or with the incarnation (an unanswered asker then gets TR_ESTOPPED or
  * TR_ERESTARTED). Returns m.
@@ -530,12 +538,19 @@ TR_MESSAGE(tr_ask_failed, (tr_ref, to), (uint32_t, err), (const char *, text));
         &(const __typeof__(*(m)->tr_reply_is)){__VA_ARGS__})
 #define tr_keep(ctx, m) ((__typeof__(m))(tr_keep)(TR_CTX(ctx), (m)))
 
-/* In a handler: an error of the call refuses m instead of failing the actor. */
+/*
+ * Leaves the handler if the call gives an error, and refuses m with it: the
+ * asker is told, the actor does not fail. The asker's tr_error_text has the
+ * call and what was known of its error; errors that only the runtime may send
+ * become TR_EFAILED, as in tr_refuse, and are named in the text.
+ */
 #define TR_OR_REFUSE(ctx, m, ...)                                              \
     do {                                                                       \
+        uint32_t tr_or_mark_ = tr_turn_mark(TR_CTX(ctx));                      \
         tr_err tr_or_ = (__VA_ARGS__);                                         \
         if (tr_or_ != TR_OK)                                                   \
-            return tr_refuse((ctx), (m), tr_or_, "%s", #__VA_ARGS__);          \
+            return tr_refuse_with((ctx), (m), tr_or_, tr_or_mark_,             \
+                                  #__VA_ARGS__);                               \
     } while (0)
 
 #define tr_fail(ctx, err, ...)                                                 \

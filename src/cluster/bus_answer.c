@@ -106,7 +106,7 @@ void tri_call_refuse_later(tri_bus *bus, const tri_envelope *head,
 
 void tri_call_complete(tri_bus *bus, tri_peer *peer, const tri_envelope *e)
 {
-    char text[TRI_SHOWN_MAX] = "";
+    char text[4 * TRI_SHOWN_MAX] = "";
     void *value;
     tri_call *call = tri_map_remove(&bus->calls, e->correlation);
     if (call == NULL) {

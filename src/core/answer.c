@@ -10,8 +10,12 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "core/lifecycle.h"
 #include "core/mailbox.h"
+
+/* Of the text of a refusal with its cause: all, and of the expression. */
+enum { REFUSED_MAX = 1024, EXPRESSION_MAX = 160 };
 
 static void send_answer(tri_worker *worker, tr_ref to, tr_msg *answer,
                         bool in_user_lane)
@@ -124,6 +128,41 @@ tr_err tr_refuse(tr_ctx *ctx, const void *m, tr_err err, const char *format,
     vsnprintf(text, sizeof(text), format, args);
     va_end(args);
     tri_answer_copy(ctx->worker, msg, tri_blame(err), text);
+    return TR_OK;
+}
+
+/* An error that was there before: a name, which makes no text of its own. */
+static bool is_name(const char *expression)
+{
+    return expression[strspn(expression, "abcdefghijklmnopqrstuvwxyz"
+                                         "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                         "0123456789_")] == '\0';
+}
+
+tr_err tr_refuse_with(tr_ctx *ctx, const void *m, tr_err err, uint32_t mark,
+                      const char *expression)
+{
+    tr_msg *msg = tri_msg_of(m);
+    if (!(msg->node.flags & TRI_MSG_ASK) ||
+        (msg->node.flags & TRI_MSG_ANSWERED)) {
+        return TR_OK;
+    }
+    bool is_new = ctx->texts != mark || is_name(expression);
+    const char *why = is_new ? ctx->fail_text : NULL;
+    tr_err told = tri_blame(err);
+    char text[REFUSED_MAX];
+    tri_text out;
+    tri_text_init(&out, text, sizeof(text));
+    size_t length = strlen(expression);
+    tri_text_add(&out, "%.*s%s", EXPRESSION_MAX, expression,
+                 length > EXPRESSION_MAX ? "..." : "");
+    if (told != err) {  // the code does not tell
+        tri_text_add(&out, ": %s: %s", tr_errname(err), tr_strerror(err));
+    }
+    if (why != NULL) {
+        tri_text_add(&out, ": %s", why);
+    }
+    tri_answer_copy(ctx->worker, msg, told, text);
     return TR_OK;
 }
 

@@ -328,6 +328,7 @@ static void record(tr_ctx *ctx, const char *site, const char *format,
     vsnprintf(text, sizeof(text), format, args);
     free(ctx->fail_text);
     ctx->fail_text = strdup(text);
+    ctx->texts++;
     ctx->fail_site = site;
 }
 

@@ -66,6 +66,7 @@ struct tr_ctx {
     bool ready;        // parked, and may go on
     bool parked;
     bool in_turn;      // user code is running: a panic has a boundary
+    uint16_t texts;    // how many fail_texts there were, around its end
     tr_err cancel;     // waits return this at once
     uint32_t budget;   // messages until the clock is read again
     tr_nanos started;  // of the activation; 0: not read yet

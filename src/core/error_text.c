@@ -28,6 +28,7 @@ void tri_error_set(tr_ctx *ctx, const char *format, ...)
     }
     free(ctx->fail_text);
     ctx->fail_text = strdup(text);
+    ctx->texts++;
 }
 
 const char *tri_error_outside(void)
@@ -38,6 +39,11 @@ const char *tri_error_outside(void)
 uint64_t tr_error_mark(void)
 {
     return outside_texts;
+}
+
+uint32_t tr_turn_mark(tr_ctx *ctx)
+{
+    return ctx->texts;
 }
 
 void tr_must_fail(const char *site, tr_err err, uint64_t mark)
