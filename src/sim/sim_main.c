@@ -1,21 +1,5 @@
 /*
- * sim_main.c - the command line of a simulated program.
- *
- *     program                     one run with the seed of the options
- *     program --seed N            one run
- *     program --seeds N           N runs from that seed on; figures at the end
- *     program --trace             the event log: one line for each event
- *     program --shrink            a failing run again, with fewer faults
- *     program --only a,b          fault classes that may strike; or none;
- *                                 `buggify` is one of them
- *     program --fault-steps N     faults end at that step
- *     program --faults 3,17       of the faults of that run only these, by
- *                                 number; what --shrink prints
- *     program --check-every N     steps between two looks at the invariants
- *     program --no-strays         a call around the world fails the run
- *
- * Lines go to standard error as log lines do. Exit status: 0 all runs passed,
- * 1 one failed, 2 the command line is wrong.
+ * sim_main.c - the main of a simulated program: runs, figures, shrinking.
  *
  * Invariant: what a run does depends on the plan alone; the real clock is
  * read for the figures only.
@@ -26,6 +10,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "sim/sim_command.h"
 #include "sim/sim_shrink.h"
 #include "sim/sim_stray.h"
 #include "sim/sim_trace.h"
@@ -47,150 +32,17 @@ typedef struct figures {
     tr_nanos started;  // real
     tr_nanos told;     // when the last line of progress was written
     tri_sim_counter faults[TRI_SIM_COUNTERS];
+    bool on[TRI_FAULT_COUNT];  // in one of them
+    bool refused;              // --faults named one that there is not
     site_sum *sites;
     tri_sim_strays strays;
 } figures;
-
-typedef struct command {
-    tri_sim_plan plan;
-    uint64_t seeds;  // 0: one run, without figures
-    const char *faults;  // the numbers of those that strike, or NULL: all
-    bool trace, shrink, help;
-    const char *wrong;  // the first argument that is; NULL: none
-} command;
 
 static tr_nanos real_time(void)
 {
     tri_world *world = tri_world_posix();
 
     return world->ops->mono(world);
-}
-
-static void say(int level, const char *text)
-{
-    tri_world *world = tri_world_posix();
-
-    tri_log_write(level, world->ops->wall(world), NULL, "sim", text);
-}
-
-/* ---- the command line ---- */
-
-static bool parse_number(const char *text, uint64_t *out)
-{
-    char *end = NULL;
-
-    if (text == NULL || *text < '0' || *text > '9') {
-        return false;
-    }
-    *out = strtoull(text, &end, 0);
-    return *end == '\0';
-}
-
-static uint32_t fault_named(const char *name, size_t length)
-{
-    uint32_t i = 0;
-
-    while (i < TRI_FAULT_COUNT &&
-           (strlen(tri_sim_fault_name(i)) != length ||
-            strncmp(tri_sim_fault_name(i), name, length) != 0)) {
-        i++;
-    }
-    return i;
-}
-
-static bool parse_only(const char *text, tri_sim_plan *plan)
-{
-    if (text == NULL) {
-        return false;
-    }
-    memset(plan->without, true, sizeof(plan->without));
-    plan->without_buggify = true;
-    while (strcmp(text, "none") != 0 && *text != '\0') {
-        size_t length = strcspn(text, ",");
-        uint32_t fault = fault_named(text, length);
-        if (length == strlen("buggify") &&
-            strncmp(text, "buggify", length) == 0) {
-            plan->without_buggify = false;
-        } else if (fault == TRI_FAULT_COUNT) {
-            return false;
-        } else {
-            plan->without[fault] = false;
-        }
-        text += length + (text[length] == ',');
-    }
-    return true;
-}
-
-static command parse(int argc, char **argv, const tr_sim_options *options)
-{
-    command it = {.plan = {.seed = options->seed, .program = argv[0]}};
-
-    for (int i = 1; i < argc; i++) {
-        const char *value = i + 1 < argc ? argv[i + 1] : NULL;
-        bool ok = true, takes_value = true;
-        if (strcmp(argv[i], "--seed") == 0) {
-            ok = parse_number(value, &it.plan.seed);
-        } else if (strcmp(argv[i], "--seeds") == 0) {
-            ok = parse_number(value, &it.seeds) && it.seeds > 0;
-        } else if (strcmp(argv[i], "--fault-steps") == 0) {
-            ok = parse_number(value, &it.plan.fault_steps);
-        } else if (strcmp(argv[i], "--check-every") == 0) {
-            uint64_t every = 0;
-            ok = parse_number(value, &every) && every > 0 &&
-                 every <= UINT32_MAX;
-            it.plan.check_every = (uint32_t)every;
-        } else if (strcmp(argv[i], "--faults") == 0) {
-            it.faults = value;
-            ok = value != NULL;
-        } else if (strcmp(argv[i], "--only") == 0) {
-            ok = parse_only(value, &it.plan);
-        } else {
-            takes_value = false;
-            it.trace = it.trace || strcmp(argv[i], "--trace") == 0;
-            it.shrink = it.shrink || strcmp(argv[i], "--shrink") == 0;
-            bool no_strays = strcmp(argv[i], "--no-strays") == 0;
-            it.plan.strays_fail = it.plan.strays_fail || no_strays;
-            it.help = it.help || strcmp(argv[i], "--help") == 0;
-            ok = strcmp(argv[i], "--trace") == 0 ||
-                 strcmp(argv[i], "--shrink") == 0 ||
-                 strcmp(argv[i], "--help") == 0 || no_strays;
-        }
-        if (!ok && it.wrong == NULL) {
-            it.wrong = argv[i];
-        }
-        i += takes_value;
-    }
-    return it;
-}
-
-static int usage(const char *program, const char *wrong)
-{
-    char line[LINE_MAX];
-    tri_text text;
-    int level = wrong != NULL ? TRI_LOG_ERROR : TRI_LOG_INFO;
-
-    if (wrong != NULL) {
-        snprintf(line, sizeof(line),
-                 "%.64s: no such option, or a value that is missing or makes "
-                 "no sense",
-                 wrong);
-        say(level, line);
-    }
-
-    snprintf(line, sizeof(line),
-             "usage: %s [--seed N] [--seeds N] [--trace] [--shrink] "
-             "[--only CLASS,...] [--fault-steps N] [--check-every N] "
-             "[--faults N,...] [--no-strays]",
-             program);
-    say(level, line);
-    tri_text_init(&text, line, sizeof(line));
-    tri_text_add(&text, "classes:");
-    for (uint32_t i = 0; i < TRI_FAULT_COUNT; i++) {
-        tri_text_add(&text, " %s", tri_sim_fault_name(i));
-    }
-    tri_text_add(&text, " buggify");
-    say(level, line);
-    return wrong != NULL ? 2 : 0;
 }
 
 /* ---- figures ---- */
@@ -214,11 +66,15 @@ static void add_site(figures *it, const tr_sim_count *count)
     (*at)->count.fired += count->fired;
 }
 
-static void add_sites(tr_sim *sim, void *user)
+/* What only the world knows: its sites, and the classes that are on. */
+static void add_world(tr_sim *sim, void *user)
 {
     uint32_t count = tr_sim_sites(sim, NULL, 0);
     tr_sim_count *counts = calloc(count + 1, sizeof(*counts));
 
+    for (uint32_t i = 0; i < TRI_FAULT_COUNT; i++) {
+        ((figures *)user)->on[i] |= sim->chance[i] > 0.0;
+    }
     if (counts == NULL) {
         return;
     }
@@ -268,32 +124,32 @@ static void tell_progress(figures *it, uint64_t wanted, bool is_last)
              it->runs, wanted, it->failed, per_second(it->runs, span),
              per_second((uint64_t)(it->time / TR_SECONDS(1)), span),
              per_second(it->steps, span), fired);
-    say(TRI_LOG_INFO, line);
+    tri_sim_say(TRI_LOG_INFO, line);
 }
 
 static void tell_counter(const char *what, const char *name,
-                         const tri_sim_counter *count)
+                         const tri_sim_counter *count, const char *unreached)
 {
     char line[LINE_MAX];
 
     snprintf(line, sizeof(line), "%-7s %-28s %12" PRIu64 " of %12" PRIu64 "%s",
              what, name, count->fired, count->reached,
-             count->reached == 0 ? " (not reached)"
+             count->reached == 0 ? unreached
              : count->fired == 0 ? " (never)"
                                  : "");
-    say(TRI_LOG_INFO, line);
+    tri_sim_say(TRI_LOG_INFO, line);
 }
 
 static void tell_strays(const tri_sim_strays *strays)
 {
     for (const tri_sim_stray *it = strays->first; it != NULL; it = it->next) {
         tri_sim_counter count = {.reached = it->count, .fired = it->count};
-        tell_counter("stray", it->name, &count);
+        tell_counter("stray", it->name, &count, "");
     }
     if (strays->unlisted > 0) {
         tri_sim_counter count = {.reached = strays->unlisted,
                                  .fired = strays->unlisted};
-        tell_counter("stray", "from further places", &count);
+        tell_counter("stray", "from further places", &count, "");
     }
 }
 
@@ -307,12 +163,15 @@ static void tell_figures(figures *it, uint64_t wanted)
              " steps, trace %016" PRIx64,
              it->time / TR_SECONDS(1), it->time % TR_SECONDS(1) / TR_MS(1),
              it->steps, it->trace);
-    say(TRI_LOG_INFO, line);
+    tri_sim_say(TRI_LOG_INFO, line);
     for (uint32_t i = 0; i < TRI_SIM_COUNTERS; i++) {
-        tell_counter("fault", tri_sim_fault_name(i), &it->faults[i]);
+        tell_counter("fault", tri_sim_fault_name(i), &it->faults[i],
+                     i >= TRI_FAULT_COUNT ? " (not reached)"
+                     : it->on[i]          ? " (switched on, never reached)"
+                                          : " (off)");
     }
     for (const site_sum *site = it->sites; site != NULL; site = site->next) {
-        tell_counter("buggify", site->name, &site->count);
+        tell_counter("buggify", site->name, &site->count, "");
     }
     tell_strays(&it->strays);
 }
@@ -341,7 +200,7 @@ static void tell_strike(uint32_t number, const tri_sim_strike *it)
              "fault %" PRIu32 ": %" PRId64 ".%06" PRId64 " s, %s%s", number,
              it->at / TR_SECONDS(1), it->at % TR_SECONDS(1) / 1000, node,
              it->name);
-    say(TRI_LOG_ERROR, line);
+    tri_sim_say(TRI_LOG_ERROR, line);
 }
 
 static void tell_shrunk(const tri_sim_shrunk *it)
@@ -354,7 +213,7 @@ static void tell_shrunk(const tri_sim_shrunk *it)
              " runs%s",
              it->before, it->faults, it->runs,
              it->runs >= TRI_SIM_SHRINK_RUNS ? ", the limit" : "");
-    say(TRI_LOG_ERROR, line);
+    tri_sim_say(TRI_LOG_ERROR, line);
     for (uint32_t i = 0; i < it->schedule.count; i++) {
         if (it->schedule.all[i].kept) {
             tell_strike(i + 1, &it->schedule.all[i]);
@@ -363,7 +222,7 @@ static void tell_shrunk(const tri_sim_shrunk *it)
     tri_text_init(&text, line, sizeof(line));
     tri_text_add(&text, "shrunk: ");
     tri_sim_plan_text(&it->plan, &text);
-    say(TRI_LOG_ERROR, line);
+    tri_sim_say(TRI_LOG_ERROR, line);
 }
 
 static void shrink(const tr_sim_options *options, const tri_sim_plan *failed,
@@ -374,7 +233,7 @@ static void shrink(const tr_sim_options *options, const tri_sim_plan *failed,
     tr_err err = tri_sim_shrink(&it, options, failed, result);
 
     if (err != TR_OK) {
-        say(TRI_LOG_ERROR, tr_strerror(err));
+        tri_sim_say(TRI_LOG_ERROR, tr_strerror(err));
     } else {
         tell_shrunk(&it);
         // Once more, to be seen.
@@ -391,7 +250,38 @@ static void trace_to_stderr(void *user, const char *line)
     tri_log_line(line);
 }
 
-static void run_one(const tr_sim_options *options, const command *it,
+/* A wrong part of --faults: the numbers are of the faults of that run. */
+static void tell_faults(const char *text, uint64_t seed,
+                        const tri_sim_schedule *schedule)
+{
+    char line[LINE_MAX];
+
+    snprintf(line, sizeof(line),
+             "--faults %.64s: expected numbers from 1 to %" PRIu32
+             " with commas between them, or none: so many faults strike with "
+             "seed %" PRIu64,
+             text, schedule->count, seed);
+    tri_sim_say(TRI_LOG_ERROR, line);
+}
+
+static void tell_passed(const tri_sim_plan *plan, const tri_sim_result *result)
+{
+    char line[LINE_MAX];
+    tr_nanos at = TRI_SIM_BEGIN + result->time;  // as the trace has it
+    uint64_t fired = 0;
+
+    for (uint32_t i = 0; i < TRI_FAULT_COUNT; i++) {
+        fired += result->faults[i].fired;
+    }
+    snprintf(line, sizeof(line),
+             "seed %" PRIu64 " passed at step %" PRIu64 ", %" PRId64
+             ".%03" PRId64 " s: %" PRIu64 " faults",
+             plan->seed, result->steps, at / TR_SECONDS(1),
+             at % TR_SECONDS(1) / TR_MS(1), fired);
+    tri_log_write(TRI_LOG_INFO, TRI_SIM_EPOCH + at, NULL, "sim", line);
+}
+
+static void run_one(const tr_sim_options *options, const tri_sim_command *it,
                     tri_sim_plan *plan, figures *sum)
 {
     tri_sim_result result = {0};
@@ -400,15 +290,22 @@ static void run_one(const tr_sim_options *options, const command *it,
 
     if (it->faults != NULL) {
         err = tri_sim_keep_faults(&schedule, options, plan, it->faults);
+        if (err == TR_EINVAL) {
+            sum->refused = true;
+            tell_faults(it->faults, plan->seed, &schedule);
+        }
     }
     if (err == TR_OK) {
-        err = tri_sim_run_plan(options, plan, &result, add_sites, sum);
+        err = tri_sim_run_plan(options, plan, &result, add_world, sum);
     }
     result.err = err;
 
     add_result(sum, &result);
-    if (err != TR_OK && err != TR_EFAILED) {
-        say(TRI_LOG_ERROR, tr_strerror(err));
+    if (err != TR_OK && err != TR_EFAILED && err != TR_EINVAL) {
+        tri_sim_say(TRI_LOG_ERROR, tr_strerror(err));
+    }
+    if (err == TR_OK && it->seeds == 0) {
+        tell_passed(plan, &result);
     }
     if (err == TR_EFAILED && it->shrink && it->faults == NULL) {
         shrink(options, plan, &result);
@@ -418,12 +315,12 @@ static void run_one(const tr_sim_options *options, const command *it,
 
 int tr_sim_main(int argc, char **argv, const tr_sim_options *options)
 {
-    command it = parse(argc, argv, options);
+    tri_sim_command it = tri_sim_command_read(argc, argv, options);
     uint64_t count = it.seeds > 0 ? it.seeds : 1;
     figures sum = {.started = real_time()};
 
-    if (it.wrong != NULL || it.help) {
-        return usage(argv[0], it.wrong);
+    if (it.wrong[0] != '\0' || it.help) {
+        return tri_sim_usage(argv[0], it.wrong);
     }
     if (it.trace) {
         it.plan.trace = trace_to_stderr;
@@ -444,5 +341,5 @@ int tr_sim_main(int argc, char **argv, const tr_sim_options *options)
         tell_figures(&sum, count);
     }
     figures_fini(&sum);
-    return sum.failed > 0 ? 1 : 0;
+    return sum.refused ? 2 : sum.failed > 0 ? 1 : 0;
 }
