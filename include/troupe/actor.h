@@ -364,6 +364,12 @@ TR_API void tr_become(tr_ctx *ctx, const tr_actor_def *behaviour);
 /* ---- time ---- */
 
 TR_API tr_nanos tr_now(tr_from from);  // the time: monotonic, or virtual
+/*
+ * The date: since 1970, UTC. Somebody may set it, so it can jump, and fall;
+ * for spans there is tr_now. In a simulation it is virtual, each node has its
+ * own, and clock_skew and clock_jump change it.
+ */
+TR_API tr_nanos tr_wall(tr_from from);
 /* Waits for span, this actor alone. Errors: TR_EINVAL; ended. */
 TR_API TR_NODISCARD tr_err tr_sleep(tr_ctx *ctx, tr_nanos span);
 /* Send this actor a message, once or again and again. End with the actor. */
@@ -375,6 +381,16 @@ TR_API tr_timer tr_every(tr_ctx *ctx, tr_nanos span, const tr_type *type,
 TR_API void tr_cancel(tr_ctx *ctx, tr_timer timer);
 /* A tr_timeout whenever no message came for span; 0 ends that. */
 TR_API void tr_receive_timeout(tr_ctx *ctx, tr_nanos span);
+
+/* ---- chance ---- */
+
+/*
+ * A number below `below`, which is not 0 (a check); each is equally likely.
+ * In a simulation the seed decides it, and draws are a part of the run; else
+ * each thread's numbers begin with some of the operating system's. Not for
+ * keys and secrets: who sees a few of them can work out the next.
+ */
+TR_API uint64_t tr_random(tr_from from, uint64_t below);
 
 /* ---- the outside world ---- */
 
@@ -586,6 +602,8 @@ TR_MESSAGE(tr_ask_failed, (tr_ref, to), (uint32_t, err), (const char *, text));
     (tr_become)(TR_CTX(ctx), _Generic((self), B##_tr_state *: &(B)))
 
 #define tr_now(from) __extension__(tr_now)(from)
+#define tr_wall(from) __extension__(tr_wall)(from)
+#define tr_random(from, below) __extension__(tr_random)((from), (below))
 #define tr_after(ctx, span, ...) TR_TIMER_(tr_after, ctx, span, __VA_ARGS__, )
 #define tr_every(ctx, span, ...) TR_TIMER_(tr_every, ctx, span, __VA_ARGS__, )
 #define TR_TIMER_(verb, ctx, span, T, ...)                                     \

@@ -656,3 +656,24 @@ tr_nanos (tr_now)(tr_from from)
     tri_world *world = tri_from_world(from);
     return world->ops->mono(world);
 }
+
+tr_nanos (tr_wall)(tr_from from)
+{
+    tri_world *world = tri_from_world(from);
+    return world->ops->wall(world);
+}
+
+/* ---- chance ---- */
+
+uint64_t (tr_random)(tr_from from, uint64_t below)
+{
+    TRI_CHECK(below > 0);
+    tri_world *world = tri_from_world(from);
+    // As tri_rand_below: what is left is a whole multiple of below.
+    uint64_t reject = -below % below;
+    uint64_t drawn;
+    do {
+        drawn = world->ops->random(world);
+    } while (drawn < reject);
+    return drawn % below;
+}

@@ -42,13 +42,14 @@
 /* Bytes from the start of the real world's last function that are its own. */
 #define WORLD_TAIL 1024
 
-#define HOW_TIME   "tr_now is the world's time"
-#define HOW_SLEEP  "the whole world stands still; tr_sleep lets time pass"
-#define HOW_WAIT   "the whole world stands still; tr_ask and tr_sleep wait"
-#define HOW_THREAD "tr_thread_start makes threads of this world"
-#define HOW_CHANCE "tr_sim_random draws from the seed"
-#define HOW_SOCKET "there is no network but that between the nodes"
-#define HOW_FILE   "the disk of a node is behind its store"
+#define HOW_TIME    "tr_now is the world's time, tr_wall its date"
+#define HOW_SLEEP   "the whole world stands still; tr_sleep lets time pass"
+#define HOW_WAIT    "the whole world stands still; tr_ask and tr_sleep wait"
+#define HOW_THREAD  "tr_thread_start makes threads of this world"
+#define HOW_PROCESS "no other program takes part in this world"
+#define HOW_CHANCE  "tr_random draws from the seed"
+#define HOW_SOCKET  "there is no network but that between the nodes"
+#define HOW_FILE    "the disk of a node is behind its store"
 
 /*
  * In the order of strcmp. All take at most six integers or pointers and give
@@ -74,7 +75,7 @@
     X(epoll_wait, HOW_WAIT)                                                    \
     X(fopen, HOW_FILE)                                                         \
     X(fopen64, HOW_FILE)                                                       \
-    X(fork, HOW_THREAD)                                                        \
+    X(fork, HOW_PROCESS)                                                       \
     X(freopen, HOW_FILE)                                                       \
     X(freopen64, HOW_FILE)                                                     \
     X(getaddrinfo, HOW_SOCKET)                                                 \
@@ -94,9 +95,9 @@
     X(opendir, HOW_FILE)                                                       \
     X(pause, HOW_WAIT)                                                         \
     X(poll, HOW_WAIT)                                                          \
-    X(popen, HOW_THREAD)                                                       \
-    X(posix_spawn, HOW_THREAD)                                                 \
-    X(posix_spawnp, HOW_THREAD)                                                \
+    X(popen, HOW_PROCESS)                                                      \
+    X(posix_spawn, HOW_PROCESS)                                                \
+    X(posix_spawnp, HOW_PROCESS)                                               \
     X(ppoll, HOW_WAIT)                                                         \
     X(pselect, HOW_WAIT)                                                       \
     X(pthread_cond_timedwait, HOW_WAIT)                                        \
@@ -112,7 +113,7 @@
     X(sleep, HOW_SLEEP)                                                        \
     X(socket, HOW_SOCKET)                                                      \
     X(socketpair, HOW_SOCKET)                                                  \
-    X(system, HOW_THREAD)                                                      \
+    X(system, HOW_PROCESS)                                                     \
     X(thrd_create, HOW_THREAD)                                                 \
     X(thrd_sleep, HOW_SLEEP)                                                   \
     X(time, HOW_TIME)                                                          \
