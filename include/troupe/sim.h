@@ -22,6 +22,10 @@ typedef struct tr_close_report tr_close_report;  // system.h
  * message, a file operation, a step of the world). What the disk forgets in a
  * crash is no fault to switch on: whatever was not synced may be lost, whole
  * or in sectors, whenever a node is killed.
+ *
+ * Messages between nodes, and so the faults of messages and links, exist only
+ * in the library's own scenarios: there is no public call yet that joins the
+ * nodes of a simulation.
  */
 typedef struct tr_faults {
     size_t size;
@@ -63,7 +67,7 @@ typedef struct tr_sim_options {
     const tr_faults *faults;
     /* Brings one node up: the same function that production main calls. */
     tr_err (*node)(tr_system *sys, uint32_t index, void *user);
-    uint32_t nodes;
+    uint32_t nodes;  // default 1, at most 64; they share C globals only
     /* Runs as an outside thread of the world; its return ends the run. */
     tr_err (*workload)(tr_sim *sim, void *user);
     tr_err (*invariant)(tr_sim *sim, void *user);  // after every step
@@ -72,7 +76,10 @@ typedef struct tr_sim_options {
     tr_nanos limit;       // virtual; default 1 h
     tr_nanos step_cost;   // mean, virtual; default 1 us, < 0: none
     tr_nanos quiet_time;  // before at_end; default 60 s
-    /* Before the nodes come up: *user is as it was after the last run. */
+    /*
+     * Before the nodes come up. *user is as the last run has left it, and of
+     * --seeds and --shrink there are many: set it back here.
+     */
     void (*begin)(tr_sim *sim, void *user);
     /* Steps between two looks of the built-in invariants; default 1. */
     uint32_t check_every;
@@ -96,7 +103,15 @@ TR_BEGIN_DECLS
  * and how to replay it.
  */
 TR_API TR_NODISCARD tr_err tr_sim_run(const tr_sim_options *options);
-/* A main(): --seed N, --seeds N, --shrink, --trace. Returns an exit status. */
+/*
+ * A main(). --seed N: one run; --seeds N: so many, from that seed on, and
+ * figures; --trace: an event log; --shrink: a failure with the faults it needs;
+ * --faults N,...: only these of that run; --only CLASS,...: only these classes,
+ * or none; --fault-steps N: faults end at that step; --check-every N: steps
+ * between two looks at the built-in invariants; --no-strays: a call around the
+ * world fails the run; --help. All it writes goes to standard error.
+ * Returns an exit status: 0 all passed, 1 one failed, 2 a wrong command line.
+ */
 TR_API int tr_sim_main(int argc, char **argv, const tr_sim_options *options);
 
 /* A bare world, for tests of one system on virtual time. Errors: TR_ENOMEM. */
