@@ -290,7 +290,7 @@ TR_API TR_NORETURN void tr_panic(tr_ctx *ctx, const char *site,
 /*
  * What is known of the last error that a call with this `from` returned: of
  * this actor, or, outside, of this thread. Never NULL; borrowed until the next
- * call that fails.
+ * call that fails. `from` may be NULL: of this thread.
  */
 TR_API const char *tr_error_text(tr_from from);
 

@@ -202,11 +202,8 @@ tr_err (tr_host)(tr_system *sys, const tr_actor_def *def,
 
 static tr_system *system_of(tr_from from, tr_ctx **ctx)
 {
-    uint64_t magic = *(const uint64_t *)(const void *)from.ctx;
-    *ctx = magic == TRI_CTX_MAGIC ? from.ctx : NULL;
-    return magic == TRI_CTX_MAGIC     ? from.ctx->sys
-           : magic == TRI_PROBE_MAGIC ? from.probe->box.sys
-                                      : from.sys;
+    *ctx = tri_from_is_ctx(from) ? from.ctx : NULL;
+    return tri_from_system(from);
 }
 
 static tr_err cluster_for(tr_from from, tr_system *sys, tri_cluster **out)

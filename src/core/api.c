@@ -117,8 +117,7 @@ static __attribute__((noinline)) void tell_larger(tr_from from,
                                                   const tr_type *type,
                                                   const void *payload)
 {
-    if (TRI_LIKELY(from.ctx->magic == TRI_CTX_MAGIC &&
-                   type->var_count == 0 &&
+    if (TRI_LIKELY(tri_from_is_ctx(from) && type->var_count == 0 &&
                    type->size <= TRI_CLASS_QUICK - sizeof(tr_msg))) {
         tell_quick(from.ctx, to_cell, to_id, type, type->size, payload);
     } else {
@@ -130,7 +129,7 @@ void (tr_tell)(tr_from from, tr_ref to, const tr_type *type,
                const void *payload)
 {
     size_t size = type->size;
-    if (TRI_LIKELY(from.ctx->magic == TRI_CTX_MAGIC && type->var_count == 0 &&
+    if (TRI_LIKELY(tri_from_is_ctx(from) && type->var_count == 0 &&
                    size <= TRI_COPY_SMALL)) {
         tell_quick(from.ctx, to.cell, to.id, type, size, payload);
     } else {
@@ -493,7 +492,7 @@ void (tr_stop)(tr_from from, tr_ref ref)
 {
     tr_ctx *ctx = from.ctx;
     // Oneself: the cell is ours and awake, nobody must be poked.
-    if (ctx->magic == TRI_CTX_MAGIC && tri_ref_cell(ref) == ctx->cell &&
+    if (tri_from_is_ctx(from) && tri_ref_cell(ref) == ctx->cell &&
         tr_ref_eq(ref, tri_cell_ref(ctx->sys, ctx->cell))) {
         // Relaxed: for the monitor, if the handler does not return.
         atomic_store_explicit(&ctx->worker->stopped, ref.id,
@@ -548,12 +547,7 @@ void tri_poison_any(tr_system *sys, tr_ref ref)
 
 tr_state (tr_state_of)(tr_from from, tr_ref ref)
 {
-    tri_world *world = tri_from_world(from);
-    (void)world;
-    uint64_t magic = *(const uint64_t *)(const void *)from.ctx;
-    tr_system *sys = magic == TRI_CTX_MAGIC     ? from.ctx->sys
-                     : magic == TRI_PROBE_MAGIC ? from.probe->box.sys
-                                                : from.sys;
+    tr_system *sys = tri_from_system(from);
     tri_cell *cell = tri_ref_cell(ref);
     if ((ref.cell >> 48) != sys->tag) {
         return TR_STATE_TERMINATED;

@@ -95,7 +95,7 @@ const char *tri_advice(tr_system *sys, tr_err err, tr_ref to, char *room,
 
 const char *(tr_error_text)(tr_from from)
 {
-    if (*(const uint64_t *)(const void *)from.ctx == TRI_CTX_MAGIC) {
+    if (tri_from_is_ctx(from)) {
         return from.ctx->fail_text != NULL ? from.ctx->fail_text : "";
     }
     return outside_text;

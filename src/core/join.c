@@ -505,7 +505,7 @@ static tr_err join_any(tr_from from, tr_ref ref, tr_nanos timeout,
     if (result != NULL) {
         memset(result, 0, sizeof(*result));
     }
-    return *(uint64_t *)(void *)from.ctx == TRI_CTX_MAGIC
+    return tri_from_is_ctx(from)
                ? join_inside(from.ctx, ref, timeout, flags, result, state)
                : join_outside(from, ref, timeout, flags, result, state);
 }

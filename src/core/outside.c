@@ -20,12 +20,31 @@
 
 /* ---- who acts ---- */
 
+/* One that was closed is memory with anything in it: a glance, no proof. */
+static tr_system *outside_system(tr_from from)
+{
+    tr_system *sys = from.sys;
+    if (sys != NULL &&
+        *(const uint64_t *)(const void *)sys == TRI_PROBE_MAGIC) {
+        sys = from.probe->box.sys;
+    }
+    if (sys == NULL || sys->magic != TRI_SYSTEM_MAGIC) {
+        tr_abort("tr_from",
+                 sys == NULL
+                     ? "this is no open system: it is NULL"
+                     : "this is no open system: it has been closed, or "
+                       "is neither a ctx, a sys nor a probe");
+    }
+    return sys;
+}
+
+tr_system *tri_from_system(tr_from from)
+{
+    return tri_from_is_ctx(from) ? from.ctx->sys : outside_system(from);
+}
+
 static tri_actor_from enter_system(tr_system *sys, tr_ref sender)
 {
-    if (sys->magic != TRI_SYSTEM_MAGIC) {
-        tr_abort("tr_from", "this is no open system: it has been closed, or "
-                            "is neither a ctx, a sys nor a probe");
-    }
     tri_actor_from who = {.sys = sys, .sender = sender};
     tri_worker *worker = tri_worker_current();
     if (worker != NULL && worker->sys == sys) {
@@ -40,20 +59,14 @@ static tri_actor_from enter_system(tr_system *sys, tr_ref sender)
 
 tri_actor_from tri_enter_outside(tr_from from)
 {
-    uint64_t magic = *(const uint64_t *)(const void *)from.ctx;
-    if (magic == TRI_PROBE_MAGIC) {
-        tr_probe *probe = from.probe;
-        return enter_system(probe->box.sys, tr_probe_ref(probe));
-    }
-    return enter_system(from.sys, (tr_ref){0});
+    tr_system *sys = outside_system(from);
+    return enter_system(sys, from.sys != sys ? tr_probe_ref(from.probe)
+                                             : (tr_ref){0});
 }
 
 tri_world *tri_from_world(tr_from from)
 {
-    uint64_t magic = *(const uint64_t *)(const void *)from.ctx;
-    return magic == TRI_CTX_MAGIC     ? from.ctx->sys->world
-           : magic == TRI_PROBE_MAGIC ? from.probe->box.sys->world
-                                      : from.sys->world;
+    return tri_from_system(from)->world;
 }
 
 /* ---- an outside mailbox ---- */
@@ -501,7 +514,7 @@ tr_err (tr_ask)(tr_from from, tr_ref to, void *out, tr_nanos timeout,
                 const tr_type *type, const void *payload, const char *site)
 {
     TRI_CHECK(type->reply != NULL);
-    if (*(const uint64_t *)(const void *)from.ctx == TRI_CTX_MAGIC) {
+    if (tri_from_is_ctx(from)) {
         return tri_ask_inside(from.ctx, to, out, timeout, type, payload, site);
     }
     return ask_outside(from, to, out, timeout, type, payload, site);

@@ -139,13 +139,22 @@ typedef struct tri_actor_from {
     bool locked;
 } tri_actor_from;
 
+/* Whether it is a context; not where it is NULL, which outside.c refuses. */
+static inline bool tri_from_is_ctx(tr_from from)
+{
+    return TRI_LIKELY(from.ctx != NULL) && from.ctx->magic == TRI_CTX_MAGIC;
+}
+
+/* Whose actors are meant; ends the process if it is no open system's. */
+tr_system *tri_from_system(tr_from from);
+
 /* tri_enter where it is no context. */
 tri_actor_from tri_enter_outside(tr_from from);
 
 static inline tri_actor_from tri_enter(tr_from from)
 {
     tr_ctx *ctx = from.ctx;
-    if (TRI_UNLIKELY(ctx->magic != TRI_CTX_MAGIC)) {
+    if (TRI_UNLIKELY(!tri_from_is_ctx(from))) {
         return tri_enter_outside(from);
     }
     return (tri_actor_from){.sys = ctx->sys, .worker = ctx->worker,

@@ -47,21 +47,18 @@ void tri_logf(tr_system *sys, int level, const char *site, const char *path,
 void (tr_log)(tr_from from, int level, const char *site, const char *format,
               ...)
 {
-    uint64_t magic = *(const uint64_t *)(const void *)from.ctx;
-    tr_system *sys = magic == TRI_CTX_MAGIC     ? from.ctx->sys
-                     : magic == TRI_PROBE_MAGIC ? from.probe->box.sys
-                                                : from.sys;
+    tr_system *sys = tri_from_system(from);
+    bool inside = tri_from_is_ctx(from);
     if (level < sys->options.log_level) {
         return;
     }
     char path[TRI_PATH_MAX];
-    if (magic == TRI_CTX_MAGIC) {
+    if (inside) {
         tri_path_write(sys, from.ctx->cell, path, sizeof(path));
     }
     va_list args;
     va_start(args, format);
-    log_v(sys, level, site, magic == TRI_CTX_MAGIC ? path : NULL, format,
-          args);
+    log_v(sys, level, site, inside ? path : NULL, format, args);
     va_end(args);
 }
 

@@ -12,14 +12,6 @@
 #include "core/probe.h"
 #include "system/layers.h"
 
-static tr_system *system_of(tr_from from)
-{
-    uint64_t magic = *(const uint64_t *)(const void *)from.ctx;
-    return magic == TRI_CTX_MAGIC     ? from.ctx->sys
-           : magic == TRI_PROBE_MAGIC ? from.probe->box.sys
-                                      : from.sys;
-}
-
 /* ---- walking down ---- */
 
 /* Visits the children of cell; its lock is held on the way down. */
@@ -88,7 +80,7 @@ static bool path_of_living(tr_system *sys, tri_cell *cell, uint64_t id,
 
 const char *(tr_ref_path)(tr_from from, tr_ref ref, char *buf, size_t size)
 {
-    tr_system *sys = system_of(from);
+    tr_system *sys = tri_from_system(from);
     tri_cell *cell = tri_ref_cell(ref);
     if (cell == NULL) {
         snprintf(buf, size, "nobody");
@@ -205,9 +197,8 @@ static tr_ref look_top(tr_system *sys, const char *path)
 
 tr_ref (tr_lookup)(tr_from from, const char *path)
 {
-    tr_system *sys = system_of(from);
-    uint64_t magic = *(const uint64_t *)(const void *)from.ctx;
-    tr_ctx *ctx = magic == TRI_CTX_MAGIC ? from.ctx : NULL;
+    tr_system *sys = tri_from_system(from);
+    tr_ctx *ctx = tri_from_is_ctx(from) ? from.ctx : NULL;
     if (path == NULL || path[0] == '\0') {
         tri_error_set(ctx, "tr_lookup of an empty path");
         return (tr_ref){0, TR_EINVAL};

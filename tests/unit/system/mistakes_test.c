@@ -6,6 +6,7 @@
  * version is in the tests of its store, a handler that blocks in stuck_test.c.
  */
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -407,6 +408,53 @@ static void test_no_system_at_all(void **state)
     SAYS(text, "no open system", "closed", "neither a ctx, a sys nor a probe");
 }
 
+static void tell_as_null(void)
+{
+    tr_tell((tr_system *)NULL, TR_NOBODY, Stray);
+}
+
+static void ask_as_null(void)
+{
+    if (tr_ask((tr_ctx *)NULL, TR_NOBODY, NULL, 0, Ask) != TR_OK) {
+        fprintf(stderr, "asked");
+    }
+}
+
+static void look_as_null(void)
+{
+    (void)tr_lookup((tr_system *)NULL, "/user");
+}
+
+static void spawn_as_null(void)
+{
+    (void)tr_spawn((tr_system *)NULL, novice);
+}
+
+static void watch_the_clock_as_null(void)
+{
+    (void)tr_now((tr_probe *)NULL);
+}
+
+static void stop_as_null(void)
+{
+    tr_stop((tr_ctx *)NULL, TR_NOBODY);
+}
+
+static void test_null_is_no_system(void **state)
+{
+    void (*const acts[])(void) = {tell_as_null,  ask_as_null,
+                                  look_as_null,  spawn_as_null,
+                                  stop_as_null,  watch_the_clock_as_null};
+    char text[TEXT_MAX];
+    (void)state;
+    for (size_t i = 0; i < sizeof(acts) / sizeof(acts[0]); i++) {
+        int status = said(acts[i], text, sizeof(text));
+        assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+        SAYS(text, "no open system", "it is NULL");
+    }
+    assert_non_null(tr_error_text((tr_system *)NULL));  // of this thread
+}
+
 /* ---- a store that does not open, without room for a text ---- */
 
 static void open_nowhere(void)
@@ -585,6 +633,7 @@ int main(void)
         ON_SCENE(test_spawn_while_closing),
         ON_SCENE(test_ref_of_a_closed_system),
         cmocka_unit_test(test_no_system_at_all),
+        cmocka_unit_test(test_null_is_no_system),
         cmocka_unit_test(test_store_without_a_folder_is_in_the_log),
         cmocka_unit_test(test_no_postgres_is_in_the_log),
         cmocka_unit_test(test_wrong_order_of_closing),
