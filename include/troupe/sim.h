@@ -111,6 +111,8 @@ TR_API TR_NODISCARD tr_err tr_sim_run(const tr_sim_options *options);
  * between two looks at the built-in invariants; --no-strays: a call around the
  * world fails the run; --help. All it writes goes to standard error.
  * Returns an exit status: 0 all passed, 1 one failed, 2 a wrong command line.
+ * A signal that ends the process, and a step that takes ten seconds of real
+ * time, are told with seed, step, actor and message.
  */
 TR_API int tr_sim_main(int argc, char **argv, const tr_sim_options *options);
 

@@ -156,6 +156,11 @@ static void put_out(const char *bytes, size_t length)
     errno = saved;
 }
 
+void tri_log_part(const char *text)
+{
+    put_out(text, strlen(text));
+}
+
 void tri_log_line(const char *text)
 {
     char buffer[TRI_LOG_LINE_MAX];

@@ -46,6 +46,9 @@ size_t tri_log_format(char *out, size_t size, int level, tr_nanos at,
 /* Writes a text and a newline to standard error, as they are. Keeps errno. */
 void tri_log_line(const char *text);
 
+/* The same without the newline: the rest of the line follows. */
+void tri_log_part(const char *text);
+
 /* Writes the line to standard error. Keeps errno. */
 void tri_log_write(int level, tr_nanos at, const char *site, const char *actor,
                    const char *text);

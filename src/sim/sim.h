@@ -136,6 +136,7 @@ typedef struct tri_sim_disk tri_sim_disk;
 typedef struct tri_sim_site tri_sim_site;
 typedef struct tri_sim_stray tri_sim_stray;
 typedef struct tri_sim_schedule tri_sim_schedule;
+typedef struct tri_sim_watch tri_sim_watch;
 
 /* Something that happens at a time. Embedded; all zero before its first use. */
 struct tri_sim_event {

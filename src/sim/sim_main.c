@@ -14,6 +14,7 @@
 #include "sim/sim_shrink.h"
 #include "sim/sim_stray.h"
 #include "sim/sim_trace.h"
+#include "sim/sim_watch.h"
 
 #define PROGRESS_EVERY TR_SECONDS(5)  // of real time
 #define LINE_MAX       1024
@@ -318,6 +319,7 @@ int tr_sim_main(int argc, char **argv, const tr_sim_options *options)
     tri_sim_command it = tri_sim_command_read(argc, argv, options);
     uint64_t count = it.seeds > 0 ? it.seeds : 1;
     figures sum = {.started = real_time()};
+    tri_sim_watch watch = {0};
 
     if (it.wrong[0] != '\0' || it.help) {
         return tri_sim_usage(argv[0], it.wrong);
@@ -328,6 +330,8 @@ int tr_sim_main(int argc, char **argv, const tr_sim_options *options)
     }
     sum.told = sum.started;
     it.plan.strays = &sum.strays;
+    it.plan.watch = &watch;
+    tri_sim_watch_start(&watch);
     (void)tri_sim_stray_lead();
     for (uint64_t i = 0; i < count; i++) {
         tri_sim_plan plan = it.plan;
@@ -341,5 +345,6 @@ int tr_sim_main(int argc, char **argv, const tr_sim_options *options)
         tell_figures(&sum, count);
     }
     figures_fini(&sum);
+    tri_sim_watch_stop(&watch);
     return sum.refused ? 2 : sum.failed > 0 ? 1 : 0;
 }

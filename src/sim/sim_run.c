@@ -25,6 +25,7 @@
 #include "sim/sim_process.h"
 #include "sim/sim_schedule.h"
 #include "sim/sim_stray.h"
+#include "sim/sim_watch.h"
 #include "system/layers.h"
 
 #define LIMIT_DEFAULT     TR_MINUTES(60)
@@ -394,6 +395,7 @@ tr_err tri_sim_run_plan(const tr_sim_options *options, const tri_sim_plan *plan,
     if (err == TR_OK) {
         bool watch = it->options.strays != TR_STRAYS_ALLOW || plan->strays_fail;
         tr_sim *before = tri_sim_stray_watch(watch ? it->sim : NULL);
+        tri_sim_watch_begin(plan->watch, it->sim, plan);
         run_phases(it);
         (void)tri_sim_stray_watch(before);
         tri_run_result(it, result);
@@ -405,6 +407,7 @@ tr_err tri_sim_run_plan(const tr_sim_options *options, const tri_sim_plan *plan,
             seen(it->sim, user);
         }
         clean_up(it);
+        tri_sim_watch_end(plan->watch);
     }
     if (it != NULL) {
         tr_sim_free(it->sim);

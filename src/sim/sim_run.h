@@ -20,6 +20,7 @@ typedef struct tri_sim_plan {
     bool strays_fail;        // whatever the options say
     tri_sim_schedule *record;  // what strikes is added to it; or NULL
     tri_sim_schedule *replay;  // only what it keeps strikes; or NULL
+    tri_sim_watch *watch;  // tells of crashes, or NULL
     bool silent;          // a failure is not printed
     const char *program;  // for the line that tells how to replay, or NULL
 } tri_sim_plan;
