@@ -202,7 +202,10 @@ TR_END_DECLS
 #ifndef __cplusplus
 
 #define tr_sim_fail(sim, ...) (tr_sim_fail)((sim), TR_HERE, __VA_ARGS__)
-/* tr_buggify here. */
+/*
+ * Whether the unlikely happens here, this once: true with probability p in a
+ * simulation, never outside. The line is the site that tr_sim_sites counts.
+ */
 #define TR_BUGGIFY(from, p)   __extension__(tr_buggify)((from), (p), TR_HERE)
 
 #endif /* !__cplusplus */

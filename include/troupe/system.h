@@ -214,7 +214,7 @@ TR_API TR_NODISCARD tr_err tr_on_event(tr_system *sys, const tr_type *type,
                                        tr_event_fn fn, void *user);
 
 /*
- * Topics: every actor that has joined the name gets what is published there.
+ * Every actor that has joined the topic gets what is published there.
  * An actor leaves when it stops or restarts. Errors: TR_EINVAL, TR_ENOMEM.
  */
 TR_API TR_NODISCARD tr_err tr_topic_join(tr_ctx *ctx, const char *topic);

@@ -9,7 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "core/mailbox.h"
+#include "schema/print.h"
 #include "system/layers.h"
 
 tr_err tr_probe_new(tr_probe **out, tr_system *sys)
@@ -220,14 +222,40 @@ static tr_nanos deadline_for(tr_probe *probe, tr_nanos timeout)
     return tri_deadline_outside(probe->box.sys, timeout, TR_SECONDS(3));
 }
 
+/* What came, and of whom, as far as that is known. */
+static void show_got(tr_probe *probe, const tri_node *got, tri_text *out)
+{
+    char shown[TRI_SHOWN_MAX], path[TRI_PATH_MAX];
+    const tr_msg *msg = tri_msg_from((tri_node *)(uintptr_t)got);
+    if (got->flags & TRI_MSG_ERROR) {
+        const tri_error_reply *error = (const void *)msg->payload;
+        tri_text_add(out, "an error, %s%s%s", tr_errname(error->err),
+                     error->text != NULL ? ": " : "",
+                     error->text != NULL ? error->text : "");
+    } else if (got->type == NULL) {
+        tri_text_add(out, "what has no type");
+    } else {
+        tri_print(got->type, msg->payload, shown, sizeof(shown), NULL);
+        tri_text_add(out, "%s", shown);
+    }
+    if (msg->sender.cell != 0) {
+        tr_ref_path(probe, msg->sender, path, sizeof(path));
+        tri_text_add(out, " from %s", path);
+    }
+}
+
 static TR_NORETURN void fail_at(tr_probe *probe, const char *site,
                                 const char *wanted, const tri_node *got)
 {
-    char text[256];
-    (void)probe;
-    snprintf(text, sizeof(text), "expected %s, got %s", wanted,
-             got == NULL ? "nothing in time"
-                         : got->type != NULL ? got->type->name : "an error");
+    char text[2 * TRI_SHOWN_MAX + TRI_PATH_MAX];
+    tri_text out;
+    tri_text_init(&out, text, sizeof(text));
+    tri_text_add(&out, "expected %s, got ", wanted);
+    if (got != NULL) {
+        show_got(probe, got, &out);
+    } else {
+        tri_text_add(&out, "nothing in time");
+    }
     tr_abort(site, text);
 }
 

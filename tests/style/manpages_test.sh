@@ -50,10 +50,23 @@ xargs mandoc -Tlint -W warning <"$work/files" 2>&1 |
     exit 1
 }
 
-# Each page has a purpose on one line, and what it says is in the header.
+# What declarations are made of has none: TR_MIX4_fixed and the like.
+if find "$work/man" -name 'TR_*_[a-z]*.3' | grep .; then
+    echo "pages of inner macros"
+    exit 1
+fi
+
+# Each page has a purpose on one line, and what it says is in the header. Of a
+# purpose there are some words beside the library's own names.
 while read -r file; do
     grep -A 1 '^\.SH NAME' "$file" | grep -q ' \\- [^ ]' || {
         echo "$file: no purpose"
+        exit 1
+    }
+    words=$(grep -A 1 '^\.SH NAME' "$file" | sed -n 's/.* \\- //p' |
+        sed 's/[Tt][Rr]_[A-Za-z_]*//g' | wc -w)
+    [ "$words" -ge 2 ] || {
+        echo "$file: a purpose of $words words"
         exit 1
     }
 done <"$work/files"

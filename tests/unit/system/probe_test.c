@@ -57,6 +57,21 @@ static void expect_another(stage *it)
     (void)tr_expect(it->probe, TR_SECONDS(1), Note);
 }
 
+static tr_err act_tell_stranger(tr_ctx *ctx, puppet *self, const Act *m,
+                                void *arg)
+{
+    (void)m;
+    (void)arg;
+    tr_tell(ctx, tr_probe_ref(self->stage->probe), Stranger, .value = 7);
+    return TR_OK;
+}
+
+static void expect_another_of_one(stage *it)
+{
+    stage_tell(it, it->one, act_tell_stranger, NULL);
+    (void)tr_expect(it->probe, TR_SECONDS(1), Note);
+}
+
 static void expect_any_in_vain(stage *it)
 {
     (void)tr_expect_any(it->probe, TR_SECONDS(1));
@@ -72,7 +87,9 @@ static void test_expectations_say_what_came_instead(void **state)
 {
     (void)state;
     fails_with(expect_in_vain, "expected Note, got nothing in time");
-    fails_with(expect_another, "expected Note, got Stranger");
+    fails_with(expect_another, "expected Note, got Stranger{value=1}\n");
+    fails_with(expect_another_of_one,
+               "expected Note, got Stranger{value=7} from /user/one");
     fails_with(expect_any_in_vain, "expected a message, got nothing in time");
     fails_with(expect_silence, "expected nothing, got Stranger");
 }
