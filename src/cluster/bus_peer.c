@@ -161,6 +161,7 @@ static bool on_hello(tri_bus *bus, tri_peer *peer, tri_reader *r)
             noted = tri_bus_kind_note(bus, peer->node, name, stateless);
         }
     }
+    peer->greeted = noted;  // else it may host what is asked for
     return noted;
 }
 
