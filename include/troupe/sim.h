@@ -100,7 +100,9 @@ TR_BEGIN_DECLS
 
 /*
  * Runs a simulated world to its end. An error has been printed with the seed
- * and how to replay it.
+ * and how to replay it. Options that make no sense are refused with TR_EINVAL
+ * and a text: a wrong size, here or in tr_faults, too many nodes, a
+ * probability beyond 0.0 to 1.0, a negative span.
  */
 TR_API TR_NODISCARD tr_err tr_sim_run(const tr_sim_options *options);
 /*
@@ -110,7 +112,8 @@ TR_API TR_NODISCARD tr_err tr_sim_run(const tr_sim_options *options);
  * or none; --fault-steps N: faults end at that step; --check-every N: steps
  * between two looks at the built-in invariants; --no-strays: a call around the
  * world fails the run; --help. All it writes goes to standard error.
- * Returns an exit status: 0 all passed, 1 one failed, 2 a wrong command line.
+ * Returns an exit status: 0 all passed, 1 one failed, 2 a wrong command
+ * line, or options that make no sense.
  * A signal that ends the process, and a step that takes ten seconds of real
  * time, are told with seed, step, actor and message.
  */
@@ -134,7 +137,7 @@ TR_API const void *tr_sim_world(tr_sim *sim);
 TR_API void tr_sim_advance(tr_sim *sim, tr_nanos span);
 /* The system of a node; NULL while the node is down. */
 TR_API tr_system *tr_sim_node(tr_sim *sim, uint32_t index);
-/* A number below `below`, which is not 0. */
+/* A number below `below`, which is not 0 (a check). */
 TR_API uint64_t tr_sim_random(tr_sim *sim, uint64_t below);
 /* The world's clock; that of a node may go wrong, this one does not. */
 TR_API tr_nanos tr_sim_now(const tr_sim *sim);

@@ -151,7 +151,8 @@ void tri_sim_set_faults(tr_sim *sim, const tr_faults *faults)
     tr_faults own;
 
     if (!tri_options_copy(&own, sizeof(own), sizeof(size_t), faults)) {
-        tr_abort("sim", "tr_faults: size is not set, or a newer version");
+        tr_abort("sim", "tr_faults: .size is not sizeof(tr_faults), or of a "
+                        "newer version");
     }
 #define TRI_X(name) sim->chance[TRI_FAULT_##name] = own.name;
     TRI_SIM_FAULTS(TRI_X)
@@ -260,6 +261,9 @@ void tr_sim_advance(tr_sim *sim, tr_nanos span)
 
 uint64_t tr_sim_random(tr_sim *sim, uint64_t below)
 {
+    if (below == 0) {
+        tr_abort("tr_sim_random", "below is 0: there is no number below it");
+    }
     return tri_rand_below(tri_sim_rand(sim, TRI_STREAM_WORKLOAD), below);
 }
 

@@ -11,6 +11,7 @@
 
 #include "base/log.h"
 #include "sim/sim_command.h"
+#include "sim/sim_options.h"
 #include "sim/sim_shrink.h"
 #include "sim/sim_stray.h"
 #include "sim/sim_trace.h"
@@ -323,6 +324,9 @@ int tr_sim_main(int argc, char **argv, const tr_sim_options *options)
 
     if (it.wrong[0] != '\0' || it.help) {
         return tri_sim_usage(argv[0], it.wrong);
+    }
+    if (!tri_sim_options_check(options)) {
+        return 2;
     }
     if (it.trace) {
         it.plan.trace = trace_to_stderr;

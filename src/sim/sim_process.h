@@ -45,7 +45,8 @@ typedef struct tri_run_node {
 
 struct tri_run {
     tr_sim *sim;
-    tr_sim_options options;
+    tr_sim_options options;                 // with `faults`
+    tr_faults faults;
     const tri_sim_plan *plan;
     tr_nanos end;                           // when the limit is over
     tr_err (*fn)(tr_sim *sim, void *user);  // runs now, in a thread

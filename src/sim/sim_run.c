@@ -18,19 +18,16 @@
 #include <stdlib.h>
 
 #include "base/log.h"
-#include "base/options.h"
 #include "core/probe.h"
 #include "sim/sim_check.h"
 #include "sim/sim_disk.h"
+#include "sim/sim_options.h"
 #include "sim/sim_process.h"
 #include "sim/sim_schedule.h"
 #include "sim/sim_stray.h"
 #include "sim/sim_watch.h"
 #include "system/layers.h"
 
-#define LIMIT_DEFAULT     TR_MINUTES(60)
-#define QUIET_DEFAULT     TR_SECONDS(60)
-#define STEP_COST_DEFAULT INT64_C(1000)
 #define CLEAN_UP_TIME     TR_SECONDS(1)
 #define CLEAN_UP_STEPS    UINT64_C(1000000)
 
@@ -295,39 +292,6 @@ static void clean_up(tri_run *it)
 
 /* ---- one run ---- */
 
-static bool take_options(tri_run *it, const tr_sim_options *options)
-{
-    tr_sim_options *own = &it->options;
-
-    if (!tri_options_copy(own, sizeof(*own),
-                          TRI_SIZE_THROUGH(tr_sim_options, limit), options)) {
-        return false;
-    }
-    own->nodes = own->nodes > 0 ? own->nodes : 1;
-    own->check_every = own->check_every > 0 ? own->check_every : 1;
-    own->limit = own->limit > 0 ? own->limit : LIMIT_DEFAULT;
-    own->quiet_time = own->quiet_time > 0 ? own->quiet_time : QUIET_DEFAULT;
-    if (own->step_cost == 0) {
-        own->step_cost = STEP_COST_DEFAULT;
-    }
-    return own->nodes <= TRI_SIM_NODES_MAX;
-}
-
-/* There is no run that could say it. */
-static void refuse_options(const tr_sim_options *options)
-{
-    char line[TRI_SIM_LINE_MAX];
-    tri_world *world = tri_world_posix();
-
-    snprintf(line, sizeof(line),
-             options->nodes > TRI_SIM_NODES_MAX
-                 ? "tr_sim_options: .nodes is above %u"
-                 : "tr_sim_options: .size is not sizeof(tr_sim_options), or "
-                   "of a newer version; the limit of nodes is %u",
-             (unsigned)TRI_SIM_NODES_MAX);
-    tri_log_write(TRI_LOG_ERROR, world->ops->wall(world), NULL, "sim", line);
-}
-
 static tr_err prepare(tri_run *it, const tri_sim_plan *plan)
 {
     TR_TRY(tr_sim_new(&it->sim, plan->seed));
@@ -384,11 +348,15 @@ tr_err tri_sim_run_plan(const tr_sim_options *options, const tri_sim_plan *plan,
     tr_err err = it != NULL ? TR_OK : TR_ENOMEM;
 
     *result = (tri_sim_result){0};
-    if (err == TR_OK && !take_options(it, options)) {
-        refuse_options(options);
+    if (err == TR_OK && !tri_sim_options_check(options)) {
         err = TR_EINVAL;
     }
     if (err == TR_OK) {
+        tri_text nothing;
+        tri_text_init(&nothing, NULL, 0);
+        bool taken = tri_sim_options_take(&it->options, &it->faults, options,
+                                          &nothing);
+        TRI_CHECK(taken);
         it->plan = plan;
         err = prepare(it, plan);
     }
