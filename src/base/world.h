@@ -151,6 +151,9 @@ typedef struct tri_world_ops {
     tr_err (*file_remove)(tri_world *world, const char *path, bool sync_dir);
     tr_err (*file_exists)(tri_world *world, const char *path, bool *out);
 
+    /* Which of several worlds it is, for a person. NULL: there is but one. */
+    void (*place)(tri_world *world, char *out, size_t size);
+
     /* Whether the unlikely happens here. NULL: it never does in this world. */
     bool (*buggify)(tri_world *world, double p, const char *site);
 } tri_world_ops;

@@ -13,6 +13,8 @@
  * (running). Systems are stepped on main's stack only, and only main switches
  * to threads, so every switch is balanced. The clock never falls.
  */
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -547,6 +549,17 @@ static bool sim_buggify(tri_world *world, double p, const char *site)
     return sim->run != NULL && tri_sim_buggify(sim, p, site);
 }
 
+static void sim_place(tri_world *world, char *out, size_t size)
+{
+    uint32_t index = tri_sim_node_of(world)->index;
+
+    if (index == TRI_SIM_NOBODY) {
+        (void)snprintf(out, size, "the workload");
+    } else {
+        (void)snprintf(out, size, "node %" PRIu32, index);
+    }
+}
+
 /* ---- the whole ---- */
 
 const tri_world_ops tri_sim_ops = {
@@ -584,6 +597,7 @@ const tri_world_ops tri_sim_ops = {
     .file_unmap = tri_sim_file_unmap,
     .file_remove = tri_sim_file_remove,
     .file_exists = tri_sim_file_exists,
+    .place = sim_place,
     .buggify = sim_buggify,
 };
 

@@ -111,8 +111,30 @@ static tr_err err_of(int code, tri_store_fault *fault)
     }
 }
 
+/* A file that did not open: only what is wrong is said to be. */
+static const char *open_advice_of(const tri_sqlite_db *db)
+{
+    tr_err err = db->handle != NULL ? (tr_err)sqlite3_system_errno(db->handle)
+                                    : TR_OK;
+
+    switch ((int)err) {
+    case TR_OK:
+        return NULL;
+    case TR_ENOENT:
+        return "the folder must exist and be writable";
+    case TR_EIO:
+        // A simulated disk lets everybody write.
+        return db->file->world->ops->has_threads
+                   ? "the file and its folder must be writable, and the disk "
+                     "in order"
+                   : tr_strerror(err);
+    default:
+        return tr_strerror(err);
+    }
+}
+
 /* What a person can do about it; NULL: nothing more to say. */
-static const char *advice_of(int code)
+static const char *advice_of(const tri_sqlite_db *db, int code)
 {
     switch (code & 0xff) {
     case SQLITE_CORRUPT:
@@ -124,7 +146,7 @@ static const char *advice_of(int code)
     case SQLITE_BUSY:
         return "another process keeps the file locked; end it";
     case SQLITE_CANTOPEN:
-        return "the folder must exist and be writable";
+        return open_advice_of(db);
     case SQLITE_READONLY:
         return "the file and its folder must be writable";
     case SQLITE_FULL:
@@ -134,9 +156,10 @@ static const char *advice_of(int code)
     }
 }
 
-static void explain(tri_sqlite_fault *why, int code, const char *message)
+static void explain(const tri_sqlite_db *db, tri_sqlite_fault *why, int code,
+                    const char *message)
 {
-    const char *advice = advice_of(code);
+    const char *advice = advice_of(db, code);
 
     why->err = err_of(code, &why->fault);
     (void)snprintf(why->text, sizeof(why->text), "%s%s%s", message,
@@ -150,9 +173,9 @@ void tri_sqlite_db_why(tri_sqlite_db *db, int code, tri_sqlite_fault *why)
     TRI_CHECK(db->handle != NULL);
     if (own == SQLITE_OK || own == SQLITE_ROW || own == SQLITE_DONE) {
         // SQLite is well: it was our part of the work that failed.
-        explain(why, code, sqlite3_errstr(code));
+        explain(db, why, code, sqlite3_errstr(code));
     } else {
-        explain(why, own, sqlite3_errmsg(db->handle));
+        explain(db, why, own, sqlite3_errmsg(db->handle));
     }
 }
 
@@ -504,7 +527,7 @@ tr_err tri_sqlite_db_open(tri_sqlite_db *db, const tri_sqlite_file *file,
         code = create ? open_checked(db, why) : configure(db);
     }
     if (code != SQLITE_OK) {
-        explain(why, code,
+        explain(db, why, code,
                 db->handle == NULL ? sqlite3_errstr(code)
                                    : sqlite3_errmsg(db->handle));
     }

@@ -17,7 +17,7 @@
 #include "troupe/system.h"
 
 /* Bytes of a reason why a store cannot be opened. */
-enum { TEXT_MAX = 1024 };
+enum { TEXT_MAX = 1024, PLACE_MAX = 32 };
 
 typedef struct row_head {
     uint64_t number;
@@ -387,9 +387,13 @@ uint32_t tri_store_limit(const tri_store_op *op)
 static void tell(const tr_storage_options *options, tri_world *world,
                  const char *what, const char *why)
 {
-    char text[TEXT_MAX];
+    char text[TEXT_MAX], place[PLACE_MAX] = "";
 
-    (void)snprintf(text, sizeof(text), "%s%s%s", what != NULL ? what : "",
+    if (options->text_size == 0 && world->ops->place != NULL) {
+        world->ops->place(world, place, sizeof(place));
+    }
+    (void)snprintf(text, sizeof(text), "%s%s%s%s%s", place,
+                   place[0] != '\0' ? ", " : "", what != NULL ? what : "",
                    what != NULL ? ": " : "", why);
     if (options->text_size > 0) {
         (void)snprintf(options->text, options->text_size, "%s", text);

@@ -69,7 +69,7 @@ static int vfs_open(sqlite3_vfs *base, const char *name, sqlite3_file *out,
     }
     tr_err err = vfs->world->ops->file_open(vfs->world, &it->file, path, how);
     if (err != TR_OK) {
-        return tri_vfs_code(err, SQLITE_CANTOPEN, path);
+        return tri_vfs_not_opened(vfs, err, path);
     }
     it->vfs = vfs;
     it->ops = vfs->world->ops;
@@ -121,11 +121,11 @@ static int vfs_access(sqlite3_vfs *base, const char *name, int flags, int *out)
 static int vfs_full_path(sqlite3_vfs *base, const char *name, int size,
                          char *out)
 {
-    (void)base;
+    tri_sqlite_vfs *vfs = tri_container_of(base, tri_sqlite_vfs, base);
     size_t length = strlen(name);
 
     if (length + 1 > (size_t)size) {
-        return SQLITE_CANTOPEN;
+        return tri_vfs_not_opened(vfs, TR_EINVAL, name);
     }
     memcpy(out, name, length + 1);
     return SQLITE_OK;
@@ -207,10 +207,12 @@ static int vfs_time_days(sqlite3_vfs *base, double *out)
 
 static int vfs_last_error(sqlite3_vfs *base, int size, char *out)
 {
-    (void)base;
+    tri_sqlite_vfs *vfs = tri_container_of(base, tri_sqlite_vfs, base);
+
     (void)size;
     (void)out;
-    return 0;  // the reason went to SQLite's log when it was known
+    // Relaxed: a hint. Other reasons went to SQLite's log when they were known.
+    return (int)atomic_load_explicit(&vfs->not_opened, memory_order_relaxed);
 }
 
 /*

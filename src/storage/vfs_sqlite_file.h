@@ -14,6 +14,7 @@
 #define TRI_STORAGE_VFS_SQLITE_FILE_H
 
 #include <sqlite3.h>
+#include <stdatomic.h>
 
 #include "storage/vfs_sqlite.h"
 
@@ -27,6 +28,7 @@ struct tri_sqlite_vfs {
     sqlite3_vfs base;
     tri_world *world;
     char name[TRI_VFS_NAME_SIZE];
+    _Atomic(tr_err) not_opened;  // why a file last was not, for a person
 };
 
 /* The mapped index of a write-ahead log. */
@@ -56,6 +58,14 @@ tri_vfs_file *tri_vfs_file_of(sqlite3_file *base);
 
 /* What to tell SQLite; `code` says what was tried, the log gets the reason. */
 int tri_vfs_code(tr_err err, int code, const char *path);
+
+/* An open that failed; the code for SQLite, which asks why (relaxed: a hint). */
+static inline int tri_vfs_not_opened(tri_sqlite_vfs *vfs, tr_err err,
+                                     const char *path)
+{
+    atomic_store_explicit(&vfs->not_opened, err, memory_order_relaxed);
+    return tri_vfs_code(err, SQLITE_CANTOPEN, path);
+}
 
 /* The methods of the index; see SQLite for what each of them must do. */
 int tri_vfs_shm_map(sqlite3_file *base, int region, int size, int extend,

@@ -95,7 +95,7 @@ static int index_open(tri_vfs_file *it)
         it->ops->file_open(it->vfs->world, &it->index.file, path,
                            TRI_FILE_READ | TRI_FILE_WRITE | TRI_FILE_CREATE);
     if (err != TR_OK) {
-        return tri_vfs_code(err, SQLITE_CANTOPEN, path);
+        return tri_vfs_not_opened(it->vfs, err, path);
     }
     int code = index_join(it);
     if (code != SQLITE_OK) {

@@ -19,6 +19,7 @@
 
 #include <troupe/troupe.h>
 
+#include "sim/sim.h"
 #include "support/dying.h"
 
 TR_MESSAGE(Number, (int64_t, n));
@@ -474,6 +475,32 @@ static void open_no_server(void)
     }
 }
 
+/* In a simulation it is the disk of a node that fails, and no folder. */
+static void open_on_a_bad_disk(void)
+{
+    tr_sim *sim;
+    tr_storage *store;
+    tr_faults faults = {.size = sizeof(faults), .disk_error = 1.0};
+    TR_MUST(tr_sim_new(&sim, 1));
+    tri_sim_set_faults(sim, &faults);
+    tr_storage_options options = {.size = sizeof(options),
+                                  .world = tr_sim_world(sim)};
+    if (tr_storage_sqlite_with(&store, "bank.db", &options) != TR_ESTORAGE) {
+        fprintf(stderr, "opened");
+    }
+    tr_sim_free(sim);
+}
+
+static void test_store_on_a_bad_disk_is_in_the_log(void **state)
+{
+    char text[TEXT_MAX];
+    (void)state;
+    assert_int_equal(said(open_on_a_bad_disk, text, sizeof(text)), 0);
+    SAYS(text, "ERROR", "node 0, bank.db", "unable to open database file",
+         "input or output failed");
+    assert_null(strstr(text, "folder"));
+}
+
 static void test_store_without_a_folder_is_in_the_log(void **state)
 {
     char text[TEXT_MAX];
@@ -634,6 +661,7 @@ int main(void)
         ON_SCENE(test_ref_of_a_closed_system),
         cmocka_unit_test(test_no_system_at_all),
         cmocka_unit_test(test_null_is_no_system),
+        cmocka_unit_test(test_store_on_a_bad_disk_is_in_the_log),
         cmocka_unit_test(test_store_without_a_folder_is_in_the_log),
         cmocka_unit_test(test_no_postgres_is_in_the_log),
         cmocka_unit_test(test_wrong_order_of_closing),
