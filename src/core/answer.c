@@ -17,8 +17,28 @@
 /* Of the text of a refusal with its cause: all, and of the expression. */
 enum { REFUSED_MAX = 1024, EXPRESSION_MAX = 160 };
 
+static bool push_answer(tri_worker *worker, tri_cell *cell, tr_msg *answer)
+{
+    tri_edge_answered(cell, tri_msg_ask(answer)->correlation);
+    return tri_push_reply(worker, cell, answer);
+}
+
+/* Somebody looks. Apart, so that all others pay nothing for it. */
+__attribute__((noinline)) static bool push_told(tri_worker *worker,
+                                                tri_cell *cell, tr_ref to,
+                                                tr_msg *answer, uint8_t way)
+{
+    const tri_up *up = worker->sys->up;
+    if (up->answers != NULL) {
+        up->answers(worker, to, answer);
+    }
+    return way & TRI_WAY_USER_LANE
+               ? tri_push(worker, cell, to.id, answer) == TR_OK
+               : push_answer(worker, cell, answer);
+}
+
 static void send_answer(tri_worker *worker, tr_ref to, tr_msg *answer,
-                        bool in_user_lane)
+                        uint8_t way)
 {
     tr_system *sys = worker->sys;
     tri_cell *cell = tri_ref_cell(to);
@@ -27,12 +47,10 @@ static void send_answer(tri_worker *worker, tr_ref to, tr_msg *answer,
     if ((to.cell >> 48) == sys->tag) {
         // Relaxed: a glance; the receiver compares to_id.
         if (atomic_load_explicit(&cell->id, memory_order_relaxed) == to.id) {
-            if (!in_user_lane) {
-                tri_edge_answered(cell, tri_msg_ask(answer)->correlation);
-            }
-            if (in_user_lane
+            if (TRI_LIKELY(way == 0) ? push_answer(worker, cell, answer)
+                : way == TRI_WAY_USER_LANE
                     ? tri_push(worker, cell, to.id, answer) == TR_OK
-                    : tri_push_reply(worker, cell, answer)) {
+                    : push_told(worker, cell, to, answer, way)) {
                 return;
             }
         }
@@ -49,9 +67,9 @@ void tri_answer_error(tri_worker *worker, tr_msg *msg, tr_err err,
         return;
     }
     tr_ref asker = msg->sender;
-    bool in_user_lane = tri_msg_ask(msg)->in_user_lane;
+    uint8_t way = tri_msg_ask(msg)->way;
     tri_msg_become_error(msg, err, text != NULL ? strdup(text) : NULL);
-    send_answer(worker, asker, msg, in_user_lane);
+    send_answer(worker, asker, msg, way);
 }
 
 void tri_answer_copy(tri_worker *worker, tr_msg *msg, tr_err err,
@@ -66,7 +84,7 @@ void tri_answer_copy(tri_worker *worker, tr_msg *msg, tr_err err,
     tri_msg_become_error(answer, err, text != NULL ? strdup(text) : NULL);
     msg->node.flags |= TRI_MSG_ANSWERED;
     answer->sender = (tr_ref){0};
-    send_answer(worker, msg->sender, answer, tri_msg_ask(msg)->in_user_lane);
+    send_answer(worker, msg->sender, answer, tri_msg_ask(msg)->way);
 }
 
 tr_err (tr_reply)(tr_ctx *ctx, const void *m, const void *payload)
@@ -93,7 +111,7 @@ tr_err (tr_reply)(tr_ctx *ctx, const void *m, const void *payload)
     answer->node.flags |= TRI_MSG_ANSWERED;  // is never answered itself
     answer->sender = tri_cell_ref(ctx->sys, ctx->cell);
     msg->node.flags |= TRI_MSG_ANSWERED;
-    send_answer(ctx->worker, msg->sender, answer, ask->in_user_lane);
+    send_answer(ctx->worker, msg->sender, answer, ask->way);
     return TR_OK;
 }
 
@@ -110,7 +128,7 @@ void tri_answer_value(tri_worker *worker, tr_msg *msg, tr_ref from,
     *tri_msg_ask(answer) = *ask;
     answer->node.flags |= TRI_MSG_ANSWERED;
     answer->sender = from;
-    send_answer(worker, msg->sender, answer, ask->in_user_lane);
+    send_answer(worker, msg->sender, answer, ask->way);
     tri_msg_free(&worker->cache, msg);
 }
 

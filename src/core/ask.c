@@ -88,7 +88,9 @@ tr_err tri_ask_send(tr_ctx *ctx, tri_wait *wait, tr_nanos deadline,
     *tri_msg_ask(msg) = (tri_ask){.correlation = wait->correlation,
                                   .deadline = deadline,
                                   .site = wait->site,
-                                  .in_user_lane = tri_wait_is_detached(wait),
+                                  .way = tri_wait_is_detached(wait)
+                                             ? TRI_WAY_USER_LANE
+                                             : 0,
                                   .is_long = is_long};
     tri_count(&ctx->worker->count.asks);
     tr_err err =

@@ -69,11 +69,16 @@ struct tr_msg {
 _Static_assert(sizeof(tr_msg) == 48, "payload is 16 off the alignment");
 
 /* In front of a request: where the answer goes and until when. */
+enum {
+    TRI_WAY_USER_LANE = 1,  // it queues behind the sender's mail
+    TRI_WAY_TOLD = 2,       // somebody looks: tri_up.answers
+};
+
 typedef struct tri_ask {
     uint64_t correlation;  // with the sender's id, unique for ever
     tr_nanos deadline;
     const char *site;
-    uint8_t in_user_lane;  // the answer queues behind the sender's mail
+    uint8_t way;           // TRI_WAY_*, of the answer; 0 is the usual one
     bool is_long;          // until TRI_COARSE from now, or later
 } tri_ask;
 

@@ -51,6 +51,11 @@ typedef struct tri_up {
     tr_err (*load_state)(tr_ctx *ctx, void *self);
     /* Before the actor hears of it; on any thread. NULL: nobody looks. */
     void (*stored)(tr_system *sys, tri_written *written);
+    /*
+     * The answer to a request with TRI_WAY_TOLD goes to its asker now. It is
+     * borrowed; one with TRI_MSG_ERROR has no sender. NULL: nobody looks.
+     */
+    void (*answers)(tri_worker *worker, tr_ref to, const tr_msg *answer);
 } tri_up;
 
 struct tr_metrics_snapshot;

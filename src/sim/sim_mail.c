@@ -174,6 +174,33 @@ static void trace_mail(tri_sim_mail *mail, tr_ref to, const tr_msg *msg,
                                   .detail = detail});
 }
 
+/* An answer leaves: who to whom. An error has no sender: it is of this turn. */
+static void on_answer(tri_worker *worker, tr_ref to, const tr_msg *answer)
+{
+    char path[TRI_PATH_MAX], asker[TRI_PATH_MAX], detail[TRI_PATH_MAX + 64];
+    tri_sim_mail *mail = mail_of(worker->sys);
+
+    if (mail == NULL || mail->sim->trace == NULL) {
+        return;
+    }
+    bool is_error = (answer->node.flags & TRI_MSG_ERROR) != 0;
+    const tri_error_reply *error = (const void *)answer->payload;
+    snprintf(path, sizeof(path), "%s",
+             mail->sim->stepping ? mail->sim->trace_actor : "");
+    if (!is_error) {
+        tr_ref_path(mail->sys, answer->sender, path, sizeof(path));
+    }
+    tr_ref_path(mail->sys, to, asker, sizeof(asker));
+    snprintf(detail, sizeof(detail), "to %s%s%s", asker, is_error ? ", " : "",
+             is_error ? tr_errname(error->err) : "");
+    tri_sim_trace(mail->sim,
+                  &(tri_sim_line){.node = mail->node, .actor = path,
+                                  .event = "reply",
+                                  .type = is_error ? "error"
+                                                   : answer->node.type->name,
+                                  .detail = detail});
+}
+
 /* Every handler of the system is entered here. */
 static tr_err enter(tr_ctx *ctx, void *self, const void *m)
 {
@@ -187,6 +214,10 @@ static tr_err enter(tr_ctx *ctx, void *self, const void *m)
 
     trace_mail(mail, ref_of(mail, ctx->cell, id_of(ctx->cell)), ctx->msg,
                "handle", "");
+    if (TRI_UNLIKELY(mail->sim->trace != NULL) &&
+        (ctx->msg->node.flags & TRI_MSG_ASK)) {
+        tri_msg_ask(ctx->msg)->way |= TRI_WAY_TOLD;
+    }
     handled(mail, ctx, slot != NULL ? slot->flags : 0);
     return fn(ctx, self, m);
 }
@@ -420,7 +451,8 @@ static void trace_call(tri_sim_mail *mail, tr_ctx *ctx, tr_err err)
                 sizeof(path));
     tri_sim_trace(mail->sim,
                   &(tri_sim_line){.node = mail->node, .actor = path,
-                                  .event = "reply", .detail = tr_errname(err)});
+                                  .event = "callback",
+                                  .detail = tr_errname(err)});
 }
 
 static tr_err call_back(tr_ctx *ctx, void *self, const void *reply,
@@ -656,6 +688,7 @@ static tri_sim_mail *mail_new(tr_sim *sim, const tri_sim_attached *it)
     mail->hooked.dead_letter = on_dead_letter;
     mail->hooked.unhandled = on_unhandled;
     mail->hooked.stored = on_stored;
+    mail->hooked.answers = on_answer;
     mail->sys->up = &mail->hooked;
     mail->next = sim->mail;
     sim->mail = mail;

@@ -23,6 +23,7 @@ enum { LINES_MAX = 4096 };
 TR_MESSAGE(Pong, (uint64_t, n));
 TR_REQUEST(Ping, Pong, (uint64_t, n));
 TR_MESSAGE(Lost, (uint64_t, n));
+TR_REQUEST(Work, Pong);
 
 static tr_err on_ping(tr_ctx *ctx, void *self, const Ping *m)
 {
@@ -37,10 +38,24 @@ static tr_err on_ping(tr_ctx *ctx, void *self, const Ping *m)
 
 TR_ACTOR(ponger, void, TR_ON(Ping, on_ping));
 
+/* Keeps its request while it asks, and refuses it then. */
+static tr_err on_work(tr_ctx *ctx, void *self, const Work *m)
+{
+    const Work *kept = tr_keep(ctx, m);
+    (void)self;
+    TR_TRY(tr_ask(ctx, tr_lookup(ctx, "/user/ponger"), NULL, 0, Ping));
+    TR_TRY(tr_refuse(ctx, kept, TR_EEXIST, "enough"));
+    tr_release(ctx, kept);
+    return TR_OK;
+}
+
+TR_ACTOR(worker, void, TR_ON(Work, on_work));
+
 static tr_err node(tr_system *sys, uint32_t index, void *user)
 {
     (void)index;
     (void)user;
+    TR_TRY(tr_ref_err(tr_spawn(sys, worker, .name = "worker")));
     return tr_ref_err(tr_spawn(sys, ponger, .name = "ponger"));
 }
 
@@ -51,6 +66,8 @@ static tr_err workload(tr_sim *sim, void *user)
     for (uint64_t i = 0; i < 5; i++) {
         tr_system *sys = tr_sim_node(sim, 0);
         TR_TRY(tr_ask(sys, tr_lookup(sys, "ponger"), NULL, 0, Ping, .n = i));
+        assert_int_equal(tr_ask(sys, tr_lookup(sys, "worker"), NULL, 0, Work),
+                         TR_EEXIST);
         tr_sim_advance(sim, TR_SECONDS(1));
     }
     return tr_sim_fail(sim, "it fails");
@@ -113,7 +130,8 @@ static void test_TE5_every_line_has_the_columns(void **state)
 {
     static const char *const events[] = {"step", "thread", "time", "timers",
                                          "world", "fault", "buggify", "node",
-                                         "handle", "dead", "reply", "log"};
+                                         "handle", "dead", "reply", "log",
+                                         "callback"};
     kept it = {0};
     long long last = 0;
     uint64_t last_step = 0;
@@ -162,9 +180,18 @@ static void test_TE5_events_are_told_with_actor_and_type(void **state)
 
     run(&it);
     assert_int_equal(count(&it, "0", "/user/ponger", "handle", "Ping", NULL),
-                     5);
+                     10);
     assert_int_equal(count(&it, "0", "/user/ponger", "dead", "Lost",
                            "from /user/ponger"),
+                     10);
+    // Of an actor and from outside; told by who answers, also if kept.
+    assert_int_equal(count(&it, "0", "/user/ponger", "reply", "Pong",
+                           "to /user/worker"),
+                     5);
+    assert_int_equal(count(&it, "0", "/user/ponger", "reply", "Pong", "to "),
+                     10);
+    assert_int_equal(count(&it, "0", "/user/worker", "reply", "error",
+                           "TR_EEXIST"),
                      5);
     assert_true(count(&it, "0", "/user/ponger", "log", "WARN",
                       "a slow one") > 0);
