@@ -13,6 +13,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
+#include "base/fiber.h"
 #include "base/watch.h"
 
 typedef struct seen {
@@ -58,7 +59,8 @@ static void test_TE5_a_thread_that_spins_is_looked_at(void **state)
     for (uint32_t round = 1; round <= 20; round++) {
         watch_until_ticks(&it, atomic_load(&it.ticks) + 3);
     }
-    assert_true(atomic_load(&it.on_other_stack));
+    // The thread sanitizer calls handlers later, from where it likes.
+    assert_true(atomic_load(&it.on_other_stack) || TRI_FIBER_TSAN);
     // None comes later, which would end the process.
     uint32_t before = atomic_load(&it.ticks);
     sigset_t pending;
