@@ -59,10 +59,11 @@ tri_vfs_file *tri_vfs_file_of(sqlite3_file *base);
 /* What to tell SQLite; `code` says what was tried, the log gets the reason. */
 int tri_vfs_code(tr_err err, int code, const char *path);
 
-/* An open that failed; the code for SQLite, which asks why (relaxed: a hint). */
+/* An open that failed; the code for SQLite, which may ask why. */
 static inline int tri_vfs_not_opened(tri_sqlite_vfs *vfs, tr_err err,
                                      const char *path)
 {
+    // Relaxed: a hint, with nothing behind it.
     atomic_store_explicit(&vfs->not_opened, err, memory_order_relaxed);
     return tri_vfs_code(err, SQLITE_CANTOPEN, path);
 }
