@@ -333,11 +333,11 @@ void tri_route_find(tri_bus *bus, tri_route *r);
 void tri_route_timer(tri_bus *bus, tri_route *r);
 void tri_route_learn(tri_bus *bus, tri_virtual *v, tri_place place);
 /*
- * Tells a node where the actor is; lost: its own activation has lost against
- * that one. False: it could not.
+ * Tells a node where the actor is; loser: the number of its own activation,
+ * which has lost against that one, or 0. False: it could not.
  */
 bool tri_route_tell(tri_bus *bus, uint32_t to, const char *text,
-                    tri_place place, bool lost);
+                    tri_place place, uint64_t loser);
 bool tri_route_place(tri_bus *bus, tri_peer *peer, tri_reader *r);
 void tri_route_placed(tri_bus *bus, tri_peer *peer, tri_reader *r);
 bool tri_route_claim(tri_bus *bus, tri_peer *peer, tri_reader *r);

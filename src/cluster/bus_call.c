@@ -183,7 +183,7 @@ static tr_err write_passed(tri_bus *bus, tri_route *r, tri_parcel *p,
             tri_place place = {.node = r->node, .number = r->number,
                                .life = r->life};
             (void)tri_route_tell(bus, e.sender_node, p->v->text, place,
-                                 false);
+                                 0);
         }
     }
     return err;

@@ -11,25 +11,27 @@
 #include "cluster/bus_route.h"
 
 bool tri_route_tell(tri_bus *bus, uint32_t to, const char *text,
-                    tri_place place, bool lost)
+                    tri_place place, uint64_t loser)
 {
     tri_writer w = tri_bus_item(bus, TRI_ITEM_MOVED);
     tri_write_u32(&w, place.node);
     tri_write_u64(&w, place.number);
     tri_write_u64(&w, place.life);
-    tri_write_u8(&w, lost);
+    tri_write_u64(&w, loser);
     tri_write_text(&w, text);
     return tri_bus_put(bus, to, &w, NULL);
 }
 
-/* Another activation of it was first: ours ends, its mail goes there. */
+/*
+ * Another activation of it was first: ours, with that number, ends, and its
+ * mail goes there. One that has begun since is none of that.
+ */
 static void lose(tri_bus *bus, tri_virtual *v, uint64_t number)
 {
     tri_shard *shard = &bus->cluster->shards[v->shard];
     tri_route *r = tri_route_get(bus, v);
     tri_lock_take(&shard->lock);
-    bool ours = r != NULL && r->here != 0 && r->here != number &&
-                tri_virtual_is_active(v);
+    bool ours = r != NULL && r->here == number && tri_virtual_is_active(v);
     tri_lock_drop(&shard->lock);
     if (ours) {
         bus->counts.races++;
@@ -48,11 +50,11 @@ void tri_route_moved(tri_bus *bus, tri_peer *peer, tri_reader *reader)
     tri_place place = {.node = tri_read_u32(reader)};
     place.number = tri_read_u64(reader);
     place.life = tri_read_u64(reader);
-    bool lost = tri_read_u8(reader) != 0;
+    uint64_t loser = tri_read_u64(reader);
     tri_read_text(reader, text, TRI_ID_MAX);
     tri_virtual *v = reader->failed ? NULL : tri_bus_record(bus, text, &err);
-    if (v != NULL && lost) {
-        lose(bus, v, place.number);
+    if (v != NULL && loser != 0) {
+        lose(bus, v, loser);
     } else if (v != NULL) {
         tri_route_learn(bus, v, place);
     }
@@ -71,7 +73,7 @@ static bool claim(tri_bus *bus, uint32_t owner, uint64_t epoch, tri_virtual *v,
             return false;
         }
         if (decision.kind == TRI_PLACE_RACE) {
-            lose(bus, v, decision.place.number);
+            lose(bus, v, number);
         }
         return true;
     }
@@ -115,7 +117,7 @@ bool tri_route_claim(tri_bus *bus, tri_peer *peer, tri_reader *r)
     }
     // If that cannot be sent, the claim comes again and loses again.
     return decision.kind != TRI_PLACE_RACE ||
-           tri_route_tell(bus, peer->node, text, decision.place, true);
+           tri_route_tell(bus, peer->node, text, decision.place, number);
 }
 
 void tri_route_claimed(tri_bus *bus, tri_peer *peer, tri_reader *r)

@@ -557,7 +557,7 @@ static void test_X30_MS4_DI11_mail_says_where_its_actor_is(void **state)
     tri_write_u32(&w, 1);
     tri_write_u64(&w, (uint64_t)place(2));
     tri_write_u64(&w, f.session.life);
-    tri_write_u8(&w, false);
+    tri_write_u64(&w, 0);
     tri_write_text(&w, text);
     put(&f, &w);
     run(&f, 20);
@@ -869,15 +869,44 @@ static void test_X10_AC7_a_stop_behind_the_first_message(void **state)
     close_peer(&f);
 }
 
-static void moved(peer *f, const char *text, uint32_t count)
+static void moved_from(peer *f, const char *text, uint32_t count,
+                       uint64_t loser)
 {
     tri_writer w = item(f, TRI_ITEM_MOVED);
     tri_write_u32(&w, 1);
     tri_write_u64(&w, (uint64_t)place(count));
     tri_write_u64(&w, f->session.life);
-    tri_write_u8(&w, false);
+    tri_write_u64(&w, loser);
     tri_write_text(&w, text);
     put(f, &w);
+}
+
+static void moved(peer *f, const char *text, uint32_t count)
+{
+    moved_from(f, text, count, 0);
+}
+
+/* That a claim has lost is said of one activation; the next is not meant. */
+static void test_DI8_DI10_only_the_loser_ends(void **state)
+{
+    peer f;
+    char text[64];
+    (void)state;
+    open_peer(&f, "shop");
+    last_counted = 0;
+    name_at(1, "counter", 0, text, sizeof(text));
+    tr_tell(f.sys, tr_virtual_named(f.sys, text), Count, .number = 1);
+    run(&f, 20);
+    answer_question(&f, 0, 3);
+    assert_int_equal(route_of(&f, text)->here, place(3));
+    moved_from(&f, text, 1, (uint64_t)place(2));  // it has ended since
+    run(&f, 20);
+    assert_int_equal(route_of(&f, text)->here, place(3));
+    moved_from(&f, text, 4, (uint64_t)place(3));
+    run(&f, 20);
+    assert_int_equal(route_of(&f, text)->here, 0);
+    assert_int_equal(f.gone, place(3));
+    close_peer(&f);
 }
 
 /*
@@ -1019,6 +1048,7 @@ int main(void)
         cmocka_unit_test(test_DI2_VA15_X34_a_place_of_an_earlier_life),
         cmocka_unit_test(test_DI9_X34_the_next_life_of_a_node_has_no_places),
         cmocka_unit_test(test_DI8_X34_the_next_life_of_an_owner_gets_claims),
+        cmocka_unit_test(test_DI8_DI10_only_the_loser_ends),
         cmocka_unit_test(test_X8_X30_each_question_has_its_own_time),
         cmocka_unit_test(test_X10_AC7_a_stop_behind_the_first_message),
         cmocka_unit_test(test_X30_X34_news_while_gathering),
