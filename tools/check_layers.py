@@ -33,7 +33,7 @@ LAYERS = {
 # processes from the world it is given.
 POSIX = "src/base/world_posix.c"
 POSIX_FILES = {POSIX, "src/base/world_posix.h", "src/base/posix_poller.c",
-               "src/base/posix_file.c", "src/base/posix_watch.c"}
+               "src/base/posix_file.c", "src/base/posix_lookout.c"}
 PAGES = "src/base/pages.c"
 # Leads the system's functions through itself, and so must name them.
 STRAY = "src/sim/sim_stray.c"

@@ -169,16 +169,16 @@ void tri_sim_watch_end(tri_sim_watch *it)
 
 void tri_sim_watch_start(tri_sim_watch *it)
 {
-    tri_watcher watcher = {.crash = tri_sim_watch_crash,
+    tri_lookout_ops ops = {.crash = tri_sim_watch_crash,
                            .tick = tri_sim_watch_tick, .user = it};
 
     // Without one the runs are the same: only nothing is said.
-    (void)!tri_watch_start(&it->watch, &watcher,
-                           TR_SECONDS(TRI_SIM_WATCH_TICK));
+    (void)!tri_lookout_start(&it->lookout, &ops,
+                             TR_SECONDS(TRI_SIM_WATCH_TICK));
 }
 
 void tri_sim_watch_stop(tri_sim_watch *it)
 {
-    tri_watch_stop(it->watch);
-    it->watch = NULL;
+    tri_lookout_stop(it->lookout);
+    it->lookout = NULL;
 }

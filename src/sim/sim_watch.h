@@ -12,7 +12,7 @@
 #ifndef TRI_SIM_SIM_WATCH_H
 #define TRI_SIM_SIM_WATCH_H
 
-#include "base/watch.h"
+#include "base/lookout.h"
 #include "sim/sim_run.h"
 
 enum {
@@ -23,7 +23,7 @@ enum {
 
 /* All zero before its first use. */
 struct tri_sim_watch {
-    tri_watch *watch;       // NULL: nobody watches
+    tri_lookout *lookout;   // NULL: nobody watches
     _Atomic(tr_sim *) sim;  // of the run; NULL: between two
     uint64_t step;          // at the last look
     uint32_t ticks;         // looks that found that step

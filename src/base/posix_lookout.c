@@ -1,15 +1,15 @@
 /*
- * posix_watch.c - signals that end a thread, and a timer that looks at it.
+ * posix_lookout.c - signals that end a thread, and a timer that looks at it.
  *
  * A signal of a thread's own instruction is handled by that thread, and the
- * timer is directed at it, so that the handlers find their watch in a
+ * timer is directed at it, so that the handlers find theirs in a
  * thread-local: nothing is shared, and other threads' signals find none.
  *
  * Invariant: only handlers that stood at the default are replaced, and only
  * those that are still ours are put back.
  */
 #define _GNU_SOURCE  // timers that are directed at a thread
-#include "base/watch.h"
+#include "base/lookout.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -40,8 +40,8 @@ static const struct {
 } deadly[] = {{SIGSEGV, "SIGSEGV"}, {SIGBUS, "SIGBUS"}, {SIGFPE, "SIGFPE"},
               {SIGILL, "SIGILL"},   {SIGABRT, "SIGABRT"}};
 
-struct tri_watch {
-    tri_watcher watcher;
+struct tri_lookout {
+    tri_lookout_ops ops;
     bool is_ours[TRI_COUNT_OF(deadly)];  // the handler
     bool has_stack, has_timer;
     int tick_signal;  // 0: none
@@ -51,19 +51,19 @@ struct tri_watch {
 };
 
 /* Of this thread; the handlers only read it. */
-static _Thread_local tri_watch *watch_here;
+static _Thread_local tri_lookout *lookout_here;
 
 /* ---- what ends the thread ---- */
 
 static void on_deadly(int number, siginfo_t *info, void *context)
 {
     int saved = errno;
-    const tri_watch *it = watch_here;
+    const tri_lookout *it = lookout_here;
 
     (void)context;
     for (size_t i = 0; it != NULL && i < TRI_COUNT_OF(deadly); i++) {
         if (deadly[i].number == number) {
-            it->watcher.crash(it->watcher.user, deadly[i].name);
+            it->ops.crash(it->ops.user, deadly[i].name);
         }
     }
     errno = saved;
@@ -76,10 +76,10 @@ static void on_deadly(int number, siginfo_t *info, void *context)
 
 static void on_sanitizer(void)
 {
-    const tri_watch *it = watch_here;
+    const tri_lookout *it = lookout_here;
 
     if (it != NULL) {
-        it->watcher.crash(it->watcher.user, "a sanitizer's report");
+        it->ops.crash(it->ops.user, "a sanitizer's report");
     }
 }
 
@@ -91,7 +91,7 @@ static bool is_default(int number)
            (now.sa_flags & SA_SIGINFO) == 0 && now.sa_handler == SIG_DFL;
 }
 
-static void take_deadly(tri_watch *it)
+static void take_deadly(tri_lookout *it)
 {
     struct sigaction action = {.sa_sigaction = on_deadly,
                                .sa_flags = SA_SIGINFO | SA_ONSTACK |
@@ -123,12 +123,12 @@ static void give_back(int number, void (*ours)(int, siginfo_t *, void *))
 static void on_tick(int number, siginfo_t *info, void *context)
 {
     int saved = errno;
-    const tri_watch *it = watch_here;
+    const tri_lookout *it = lookout_here;
 
     (void)number;
     (void)context;
     if (it != NULL && info->si_code == SI_TIMER) {
-        it->watcher.tick(it->watcher.user);
+        it->ops.tick(it->ops.user);
     }
     errno = saved;
 }
@@ -144,7 +144,7 @@ static int free_signal(void)
 }
 
 /* Without one, nothing is said of a thread that hangs. */
-static void take_timer(tri_watch *it, tr_nanos tick)
+static void take_timer(tri_lookout *it, tr_nanos tick)
 {
     struct sigaction action = {.sa_sigaction = on_tick,
                                .sa_flags = SA_SIGINFO | SA_ONSTACK |
@@ -168,7 +168,7 @@ static void take_timer(tri_watch *it, tr_nanos tick)
 }
 
 /* A signal that has been sent already must not end the process. */
-static void drop_timer(tri_watch *it)
+static void drop_timer(tri_lookout *it)
 {
     sigset_t set, before;
 
@@ -191,7 +191,7 @@ static void drop_timer(tri_watch *it)
 /* ---- the whole ---- */
 
 /* Threads of actors have little stack, or none left when they crash. */
-static void take_stack(tri_watch *it)
+static void take_stack(tri_lookout *it)
 {
     stack_t own = {.ss_sp = it->stack, .ss_size = sizeof(it->stack)};
 
@@ -202,7 +202,7 @@ static void take_stack(tri_watch *it)
     }
 }
 
-static void give_stack_back(tri_watch *it)
+static void give_stack_back(tri_lookout *it)
 {
     stack_t now;
 
@@ -212,19 +212,19 @@ static void give_stack_back(tri_watch *it)
     }
 }
 
-tr_err tri_watch_start(tri_watch **out, const tri_watcher *watcher,
+tr_err tri_lookout_start(tri_lookout **out, const tri_lookout_ops *ops,
                        tr_nanos tick)
 {
     *out = NULL;
-    if (watch_here != NULL) {
+    if (lookout_here != NULL) {
         return TR_EEXIST;
     }
-    tri_watch *it = calloc(1, sizeof(*it));
+    tri_lookout *it = calloc(1, sizeof(*it));
     if (it == NULL) {
         return TR_ENOMEM;
     }
-    it->watcher = *watcher;
-    watch_here = it;
+    it->ops = *ops;
+    lookout_here = it;
     take_stack(it);
     take_deadly(it);
     take_timer(it, tick);
@@ -232,12 +232,12 @@ tr_err tri_watch_start(tri_watch **out, const tri_watcher *watcher,
     return TR_OK;
 }
 
-void tri_watch_stop(tri_watch *it)
+void tri_lookout_stop(tri_lookout *it)
 {
     if (it == NULL) {
         return;
     }
-    TRI_CHECK(watch_here == it);
+    TRI_CHECK(lookout_here == it);
     drop_timer(it);
     if (__sanitizer_set_death_callback != NULL) {
         __sanitizer_set_death_callback(NULL);
@@ -248,6 +248,6 @@ void tri_watch_stop(tri_watch *it)
         }
     }
     give_stack_back(it);
-    watch_here = NULL;
+    lookout_here = NULL;
     free(it);
 }

@@ -1,5 +1,5 @@
 /*
- * posix_watch_test.c - a thread looks at itself while it spins, and what the
+ * posix_lookout_test.c - a thread looks at itself while it spins, and what the
  * watch has changed is as before afterwards.
  */
 #include <setjmp.h>
@@ -14,7 +14,7 @@
 #include <stdbool.h>
 
 #include "base/fiber.h"
-#include "base/watch.h"
+#include "base/lookout.h"
 
 typedef struct seen {
     atomic_uint ticks;
@@ -39,16 +39,16 @@ static void on_tick(void *user)
 
 static void watch_until_ticks(seen *it, uint32_t ticks)
 {
-    tri_watcher watcher = {.crash = on_crash, .tick = on_tick, .user = it};
-    tri_watch *watch, *second;
+    tri_lookout_ops watcher = {.crash = on_crash, .tick = on_tick, .user = it};
+    tri_lookout *watch, *second;
 
-    assert_int_equal(tri_watch_start(&watch, &watcher, TR_MS(1)), TR_OK);
-    assert_int_equal(tri_watch_start(&second, &watcher, TR_MS(1)), TR_EEXIST);
+    assert_int_equal(tri_lookout_start(&watch, &watcher, TR_MS(1)), TR_OK);
+    assert_int_equal(tri_lookout_start(&second, &watcher, TR_MS(1)), TR_EEXIST);
     assert_null(second);
     while (atomic_load(&it->ticks) < ticks) {
         // A thread that never waits.
     }
-    tri_watch_stop(watch);
+    tri_lookout_stop(watch);
 }
 
 static void test_TE5_a_thread_that_spins_is_looked_at(void **state)
@@ -78,23 +78,23 @@ static void test_TE5_handlers_are_as_before(void **state)
     (void)state;
     static const int deadly[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
     struct sigaction before[5], now;
-    tri_watcher watcher = {.crash = on_crash, .tick = on_tick,
+    tri_lookout_ops watcher = {.crash = on_crash, .tick = on_tick,
                            .user = &(seen){0}};
-    tri_watch *watch;
+    tri_lookout *watch;
 
     signal(SIGBUS, ignore);    // before the watch,
     signal(SIGFPE, SIG_DFL);
     for (int i = 0; i < 5; i++) {
         assert_int_equal(sigaction(deadly[i], NULL, &before[i]), 0);
     }
-    assert_int_equal(tri_watch_start(&watch, &watcher, TR_SECONDS(100)),
+    assert_int_equal(tri_lookout_start(&watch, &watcher, TR_SECONDS(100)),
                      TR_OK);
     assert_int_equal(sigaction(SIGBUS, NULL, &now), 0);
     assert_ptr_equal(now.sa_handler, ignore);
     assert_int_equal(sigaction(SIGFPE, NULL, &now), 0);
     assert_ptr_not_equal(now.sa_handler, SIG_DFL);
     signal(SIGABRT, ignore);  // and while it is there
-    tri_watch_stop(watch);
+    tri_lookout_stop(watch);
     assert_int_equal(sigaction(SIGABRT, NULL, &now), 0);
     assert_ptr_equal(now.sa_handler, ignore);
     signal(SIGABRT, SIG_DFL);
