@@ -43,8 +43,8 @@ static const struct {
 struct tri_lookout {
     tri_lookout_ops ops;
     bool is_ours[TRI_COUNT_OF(deadly)];  // the handler
-    bool has_stack, has_timer;
-    int tick_signal;  // 0: none
+    bool has_stack;
+    int tick_signal;  // 0: there is no timer
     timer_t timer;
     stack_t stack_before;
     char stack[STACK_SIZE];
@@ -133,35 +133,38 @@ static void on_tick(int number, siginfo_t *info, void *context)
     errno = saved;
 }
 
-static int free_signal(void)
+/* False: the signal is somebody's, or may not be sent by timers. */
+static bool make_timer(tri_lookout *it, int number)
 {
-    for (int i = 0; i < TICK_SIGNALS; i++) {
-        if (is_default(SIGRTMAX - i)) {
-            return SIGRTMAX - i;
-        }
+    struct sigaction action = {.sa_sigaction = on_tick,
+                               .sa_flags = SA_SIGINFO | SA_ONSTACK |
+                                           SA_RESTART};
+    struct sigevent event = {.sigev_notify = SIGEV_THREAD_ID,
+                             .sigev_signo = number};
+
+    event.sigev_notify_thread_id = gettid();
+    if (!is_default(number) || sigaction(number, &action, NULL) != 0) {
+        return false;
     }
-    return 0;
+    if (timer_create(CLOCK_MONOTONIC, &event, &it->timer) != 0) {
+        give_back(number, on_tick);
+        return false;
+    }
+    it->tick_signal = number;
+    return true;
 }
 
 /* Without one, nothing is said of a thread that hangs. */
 static void take_timer(tri_lookout *it, tr_nanos tick)
 {
-    struct sigaction action = {.sa_sigaction = on_tick,
-                               .sa_flags = SA_SIGINFO | SA_ONSTACK |
-                                           SA_RESTART};
-    int number = free_signal();
+    bool made = false;
 
-    if (number == 0 || sigaction(number, &action, NULL) != 0) {
+    for (int i = 0; !made && i < TICK_SIGNALS; i++) {
+        made = make_timer(it, SIGRTMAX - i);
+    }
+    if (!made) {
         return;
     }
-    it->tick_signal = number;
-    struct sigevent event = {.sigev_notify = SIGEV_THREAD_ID,
-                             .sigev_signo = number};
-    event.sigev_notify_thread_id = gettid();
-    if (timer_create(CLOCK_MONOTONIC, &event, &it->timer) != 0) {
-        return;
-    }
-    it->has_timer = true;
     struct itimerspec every = {.it_interval = tri_posix_timespec(tick),
                                .it_value = tri_posix_timespec(tick)};
     (void)timer_settime(it->timer, 0, &every, NULL);
@@ -178,9 +181,7 @@ static void drop_timer(tri_lookout *it)
     sigemptyset(&set);
     sigaddset(&set, it->tick_signal);
     (void)sigprocmask(SIG_BLOCK, &set, &before);
-    if (it->has_timer) {
-        (void)timer_delete(it->timer);
-    }
+    (void)timer_delete(it->timer);
     while (sigtimedwait(&set, NULL, &(struct timespec){0}) > 0) {
         // Taken, and gone.
     }
