@@ -21,12 +21,10 @@
 
 #include "core/mailbox.h"
 
-/* There before any other actor is: it has children. */
+/* There before any other actor is; NULL: the root has ended, all have. */
 static tri_ext *root_ext(tr_system *sys)
 {
-    tri_ext *ext = tri_ext_of(sys->root);
-    TRI_CHECK(ext != NULL);
-    return ext;
+    return tri_ext_of(sys->root);
 }
 
 /* ---- becoming a zombie: the locks of root, parent and cell are held ---- */
@@ -243,10 +241,10 @@ static verdict look_at(tri_cell *cell)
 }
 
 /* Those of a family that must end now, at most TRI_FORCE_BATCH. */
-static uint32_t take_deaf(tri_worker *worker, tri_ext *ext, victim *out)
+static uint32_t take_deaf(tri_worker *worker, tri_ext *ext, bool is_root,
+                          victim *out)
 {
     tr_system *sys = worker->sys;
-    bool is_root = ext == root_ext(sys);
     uint32_t count = 0;
     for (tri_cell *child = ext->first_child, *next;
          child != NULL && count < TRI_FORCE_BATCH; child = next) {
@@ -268,13 +266,16 @@ void tri_children_force(tr_ctx *ctx)
     tri_ext *top = root_ext(ctx->sys);
     victim taken[TRI_FORCE_BATCH];
     uint32_t count;
+    if (top == NULL) {
+        return;  // so we are a zombie, and have no children
+    }
     do {
         // From above to below, as whoever walks the tree takes them.
         tri_lock_take(&top->lock);
         if (ext != top) {
             tri_lock_take(&ext->lock);
         }
-        count = take_deaf(worker, ext, taken);
+        count = take_deaf(worker, ext, ext == top, taken);
         if (ext != top) {
             tri_lock_drop(&ext->lock);
         }
@@ -302,7 +303,7 @@ static bool force_one(tri_worker *worker, tri_cell *cell, uint64_t id,
                       tr_nanos waited, uint32_t told_to_parent)
 {
     tri_ext *top = root_ext(worker->sys);
-    if (cell == worker->sys->root) {
+    if (top == NULL || cell == worker->sys->root) {
         return false;
     }
     tri_lock_take(&top->lock);
