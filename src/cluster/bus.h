@@ -100,7 +100,7 @@ typedef enum tri_route_state {
     TRI_ROUTE_NONE,
     TRI_ROUTE_ASKING,    // the owner, or pausing before asking again
     TRI_ROUTE_REMOTE,
-    TRI_ROUTE_FLUSHING,  // the marker is on its way through `node`
+    TRI_ROUTE_FLUSHING,  // the marker is on its way through that node
 } tri_route_state;
 
 typedef struct tri_route {
@@ -115,11 +115,9 @@ typedef struct tri_route {
     /* ---- the bus's own ---- */
     uint8_t state;
     bool only_look;           // the question must not place it
-    uint32_t node;            // of REMOTE: the cache
-    uint64_t number, life;
+    tri_place place;          // of REMOTE: the cache
     tr_nanos at;              // when that was learnt
-    uint32_t next_node;       // of FLUSHING: where it is now
-    uint64_t next_number, next_life;
+    tri_place next_place;     // of FLUSHING: where it is now
     uint64_t token;           // of the question or the marker
     tr_nanos since;           // the question failed for the first time; 0: no
     tri_timer timer;
@@ -321,6 +319,8 @@ bool tri_bus_kind_of(tri_bus *bus, const char *name, size_t size,
 
 /* bus_route.c and its neighbours: bus_route.h */
 tri_route *tri_route_get(tri_bus *bus, tri_virtual *v);  // NULL: no memory
+/* Routes are added in front, and stay. */
+tri_route *tri_route_first(tri_bus *bus);
 void tri_route_go(tri_bus *bus, tri_route *r);
 void tri_route_add(tri_bus *bus, tri_route *r, tri_parcel *p);  // takes p
 void tri_route_looked(tri_bus *bus, tri_virtual *v);

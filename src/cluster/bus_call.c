@@ -63,7 +63,7 @@ static tr_err begin_call(tri_bus *bus, tri_route *r, tri_parcel *p,
     call->correlation = e->correlation = ++bus->next_number;
     call->msg = p->msg;
     call->v = p->v;
-    call->node = r->node;
+    call->node = r->place.node;
     call->started = tri_bus_now(bus);
     call->deadline = call->started + TR_MS((tr_nanos)e->ttl_ms);
     if (tri_map_put(&bus->calls, call->correlation, call) != TR_OK) {
@@ -107,9 +107,9 @@ static tr_err write_ours(tri_bus *bus, tri_route *r, tri_parcel *p,
 {
     tr_msg *msg = p->msg;
     const tr_type *type = msg->node.type;
-    tri_envelope e = {.direction = TRI_ONE_WAY, .target_node = r->node,
-                      .sender_node = bus->here, .place = r->number,
-                      .place_life = r->life,
+    tri_envelope e = {.direction = TRI_ONE_WAY, .target_node = r->place.node,
+                      .sender_node = bus->here, .place = r->place.number,
+                      .place_life = r->place.life,
                       .through = msg->node.flags & TRI_MSG_FOREIGN
                                      ? TRI_THROUGH_ALL
                                      : UINT64_C(1) << bus->here,
@@ -159,9 +159,9 @@ static tr_err write_passed(tri_bus *bus, tri_route *r, tri_parcel *p,
     const char *why;
     e.forwards++;
     e.through |= UINT64_C(1) << bus->here;
-    e.target_node = r->node;
-    e.place = r->number;
-    e.place_life = r->life;
+    e.target_node = r->place.node;
+    e.place = r->place.number;
+    e.place_life = r->place.life;
     e.type = tri_type_declare_as(bus, peer, p->type.name, p->type.schema,
                                  p->type.table);
     if (e.direction == TRI_REQUEST) {
@@ -179,11 +179,8 @@ static tr_err write_passed(tri_bus *bus, tri_route *r, tri_parcel *p,
     if (err == TR_OK) {
         bus->counts.passed++;
         tri_envelope_write(w, &e);
-        if (r->node != e.sender_node) {
-            tri_place place = {.node = r->node, .number = r->number,
-                               .life = r->life};
-            (void)tri_route_tell(bus, e.sender_node, p->v->text, place,
-                                 0);
+        if (r->place.node != e.sender_node) {
+            (void)tri_route_tell(bus, e.sender_node, p->v->text, r->place, 0);
         }
     }
     return err;
@@ -203,7 +200,7 @@ static void send_mark(tri_bus *bus, tri_route *r, tri_parcel *p)
     }
     // A marker that is lost is waited for no longer than TRI_FLUSH_WAIT.
     if (p->forwards <= TRI_FORWARDS_MAX &&
-        !tri_bus_put(bus, r->node, &w, NULL) &&
+        !tri_bus_put(bus, r->place.node, &w, NULL) &&
         p->kind == TRI_PARCEL_CONTROL) {
         tri_logf(bus->sys, TR_LOG_ERROR, NULL, NULL,
                  "out of memory: %s is not stopped", p->v->text);
@@ -214,7 +211,7 @@ static void send_mark(tri_bus *bus, tri_route *r, tri_parcel *p)
 
 void tri_call_send(tri_bus *bus, tri_route *r, tri_parcel *p)
 {
-    tri_peer *peer = tri_bus_peer(bus, r->node);
+    tri_peer *peer = tri_bus_peer(bus, r->place.node);
     tr_err err = TR_ENOMEM;
     if (p->kind == TRI_PARCEL_FLUSH || p->kind == TRI_PARCEL_CONTROL) {
         send_mark(bus, r, p);
@@ -228,7 +225,7 @@ void tri_call_send(tri_bus *bus, tri_route *r, tri_parcel *p)
                   ? write_passed(bus, r, p, peer, &w)
                   : write_ours(bus, r, p, peer, &w);
     }
-    if (err == TR_OK && !tri_bus_put_mail(bus, r->node, &w, p)) {
+    if (err == TR_OK && !tri_bus_put_mail(bus, r->place.node, &w, p)) {
         err = tri_session_is_full(&peer->session) ? TR_EFULL : TR_ENOMEM;
     }
     free(w.bytes);

@@ -44,7 +44,8 @@ void tri_flush_here(tri_bus *bus, tri_parcel *p)
 /* It will be active here; not so of one that only gathers what is its own. */
 static bool is_sink(tri_bus *bus, const tri_route *r)
 {
-    return r->next_node == bus->here && r->next_number != TRI_NUMBER_NONE;
+    return r->next_place.node == bus->here &&
+           r->next_place.number != TRI_NUMBER_NONE;
 }
 
 /*
@@ -58,12 +59,12 @@ static bool is_sink(tri_bus *bus, const tri_route *r)
 static bool goes_first(tri_bus *bus, const tri_route *r, uint32_t node,
                        uint64_t number)
 {
-    if (r->next_number != number) {
-        return r->next_number > number;
+    if (r->next_place.number != number) {
+        return r->next_place.number > number;
     }
     if (number != TRI_NUMBER_NONE &&
-        (r->next_node == bus->here || r->next_node == node)) {
-        return r->next_node == bus->here;
+        (r->next_place.node == bus->here || r->next_place.node == node)) {
+        return r->next_place.node == bus->here;
     }
     return bus->here < node;
 }
@@ -71,7 +72,7 @@ static bool goes_first(tri_bus *bus, const tri_route *r, uint32_t node,
 /* What its origin sends here from now on waits behind the rest. Takes p. */
 static void give_way(tri_bus *bus, tri_route *r, tri_parcel *p)
 {
-    answer_flush(bus, p, r->next_number,
+    answer_flush(bus, p, r->next_place.number,
                  is_sink(bus, r) ? FLUSHED_SINK : FLUSHED_JOIN);
 }
 
@@ -94,22 +95,9 @@ static void review_markers(tri_bus *bus, tri_route *r)
     r->last_parcel = last;
 }
 
-static void set_next(tri_route *r, tri_place place)
-{
-    r->next_node = place.node;
-    r->next_number = place.number;
-    r->next_life = place.life;
-}
-
-static tri_place next_of(const tri_route *r)
-{
-    return (tri_place){.node = r->next_node, .number = r->next_number,
-                       .life = r->next_life};
-}
-
 void tri_flush_begin(tri_bus *bus, tri_route *r, tri_place place)
 {
-    set_next(r, place);
+    r->next_place = place;
     review_markers(bus, r);
     if (r->state == TRI_ROUTE_FLUSHING) {
         return;  // the marker follows to wherever the messages go
@@ -135,8 +123,8 @@ void tri_flush_end(tri_bus *bus, tri_route *r)
 {
     tri_route_forget(bus, r);
     r->last_back = NULL;
-    tri_route_set_remote(bus, r, next_of(r));
-    if (r->next_node != bus->here) {
+    tri_route_set_remote(bus, r, r->next_place);
+    if (r->next_place.node != bus->here) {
         tri_watch_place(bus, r, true);  // for those who watch since then
         tri_route_go(bus, r);
         return;
@@ -160,8 +148,9 @@ void tri_route_learn(tri_bus *bus, tri_virtual *v, tri_place place)
         (r->state != TRI_ROUTE_REMOTE && r->state != TRI_ROUTE_FLUSHING)) {
         return;
     }
-    if (place.number <= r->number ||
-        (r->state == TRI_ROUTE_FLUSHING && place.number <= r->next_number)) {
+    if (place.number <= r->place.number ||
+        (r->state == TRI_ROUTE_FLUSHING &&
+         place.number <= r->next_place.number)) {
         return;  // older than what we know (DI11)
     }
     bus->counts.moved++;
@@ -199,7 +188,7 @@ bool tri_route_flush(tri_bus *bus, tri_peer *peer, tri_reader *reader)
     if (origin == bus->here) {  // our own: all before it has come home
         tri_parcel_free(bus, p);
         if (r->state == TRI_ROUTE_FLUSHING && r->token == token) {
-            r->next_node = bus->here;
+            r->next_place.node = bus->here;
             tri_flush_end(bus, r);
         }
         return true;
@@ -228,16 +217,16 @@ void tri_route_flushed(tri_bus *bus, tri_peer *peer, tri_reader *reader)
         // We know more since the marker left: another, that says so.
         tri_route_forget(bus, r);
         r->state = TRI_ROUTE_REMOTE;
-        tri_flush_begin(bus, r, next_of(r));
+        tri_flush_begin(bus, r, r->next_place);
         tri_route_go(bus, r);  // without memory there is none
         return;
     }
     if (how == FLUSHED_JOIN) {  // through that node, wherever it leads
-        set_next(r, (tri_place){.node = peer->node,
-                                .number = TRI_NUMBER_NONE});
+        r->next_place = (tri_place){.node = peer->node,
+                                    .number = TRI_NUMBER_NONE};
     } else if (number != 0) {  // where the messages are, whatever we heard
-        set_next(r, (tri_place){.node = peer->node, .number = number,
-                                .life = peer->session.in_life});
+        r->next_place = (tri_place){.node = peer->node, .number = number,
+                                    .life = peer->session.in_life};
     }
     tri_flush_end(bus, r);
 }

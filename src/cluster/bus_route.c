@@ -27,6 +27,14 @@ tri_route *tri_route_new(tri_bus *bus, tri_virtual *v)
     return r;
 }
 
+tri_route *tri_route_first(tri_bus *bus)
+{
+    tri_lock_take(&bus->routes_lock);
+    tri_route *first = bus->routes;
+    tri_lock_drop(&bus->routes_lock);
+    return first;
+}
+
 /* What stands behind a name here is several workers: no route is needed. */
 static bool is_front(tri_virtual *v)
 {
@@ -80,9 +88,7 @@ void tri_route_set_away(tri_bus *bus, tri_route *r, bool away)
 void tri_route_set_remote(tri_bus *bus, tri_route *r, tri_place place)
 {
     r->state = TRI_ROUTE_REMOTE;
-    r->node = place.node;
-    r->number = place.number;
-    r->life = place.life;
+    r->place = place;
     r->at = tri_bus_now(bus);
     r->since = 0;
 }
@@ -286,8 +292,8 @@ void tri_route_arrived(tri_bus *bus, tri_route *r, tri_parcel *p)
         return;
     }
     tri_route_refill(bus, r);  // what an activation here has left is older
-    if (r->state == TRI_ROUTE_FLUSHING && number > r->number &&
-        number > r->next_number && tri_route_granted(bus, r, p->head)) {
+    if (r->state == TRI_ROUTE_FLUSHING && number > r->place.number &&
+        number > r->next_place.number && tri_route_granted(bus, r, p->head)) {
         // News of a place, as good as any: whoever has heard of no more than
         // that goes through us. If we gave way, this one would leave again,
         // and those behind it on the same way might find us waiting anew.
@@ -295,7 +301,8 @@ void tri_route_arrived(tri_bus *bus, tri_route *r, tri_parcel *p)
     }
     bool granted = r->first == NULL &&
                    (r->state == TRI_ROUTE_NONE ||
-                    (r->state == TRI_ROUTE_REMOTE && r->number < number)) &&
+                    (r->state == TRI_ROUTE_REMOTE &&
+                     r->place.number < number)) &&
                    tri_route_granted(bus, r, p->head);
     if (granted && r->state == TRI_ROUTE_REMOTE && r->away) {
         // What our own senders have sent away comes back first.
@@ -307,7 +314,7 @@ void tri_route_arrived(tri_bus *bus, tri_route *r, tri_parcel *p)
         // Two caches lead to each other: once all is home, ask the owner.
         follow_home(bus, r, TRI_NUMBER_NONE);
     } else if (!granted && r->state == TRI_ROUTE_REMOTE &&
-               r->number < number && !tri_route_is_here(bus, r)) {
+               r->place.number < number && !tri_route_is_here(bus, r)) {
         // It was here and has ended; what we know of is older still.
         forget_place(bus, r);
     }
@@ -343,7 +350,7 @@ void tri_route_looked(tri_bus *bus, tri_virtual *v)
     tri_route *r = tri_route_get(bus, v);
     if (r != NULL) {
         if (r->state == TRI_ROUTE_REMOTE &&
-            r->number != TRI_NUMBER_NONE && r->watches == NULL &&
+            r->place.number != TRI_NUMBER_NONE && r->watches == NULL &&
             TRI_BUGGIFY(bus->sys->world, 0.05)) {
             forget_place(bus, r);
         }
@@ -386,13 +393,10 @@ void tri_route_lost(tri_bus *bus, uint32_t node, bool left)
     if (left) {
         tri_watch_left(bus, node);
     }
-    tri_lock_take(&bus->routes_lock);
-    tri_route *first = bus->routes;
-    tri_lock_drop(&bus->routes_lock);
-    for (tri_route *r = first; r != NULL; r = r->next) {
-        if (r->state == TRI_ROUTE_FLUSHING && r->node == node) {
+    for (tri_route *r = tri_route_first(bus); r != NULL; r = r->next) {
+        if (r->state == TRI_ROUTE_FLUSHING && r->place.node == node) {
             tri_flush_end(bus, r);
-        } else if (r->state == TRI_ROUTE_REMOTE && r->node == node) {
+        } else if (r->state == TRI_ROUTE_REMOTE && r->place.node == node) {
             r->state = TRI_ROUTE_NONE;  // the next message asks again
             tri_watch_lost(bus, r, TR_NODE_DOWN);
         } else if (r->state == TRI_ROUTE_ASKING && r->token != 0 &&

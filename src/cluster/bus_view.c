@@ -148,15 +148,6 @@ static uint64_t reachable(tri_bus *bus)
     return nodes;
 }
 
-static tri_route *first_route(tri_bus *bus)
-{
-    // Routes are added in front and stay.
-    tri_lock_take(&bus->routes_lock);
-    tri_route *first = bus->routes;
-    tri_lock_drop(&bus->routes_lock);
-    return first;
-}
-
 static uint64_t number_here(tri_bus *bus, tri_route *r)
 {
     tri_shard *records = &bus->cluster->shards[r->v->shard];
@@ -171,7 +162,7 @@ static bool claim_owed(tri_bus *bus, uint32_t shard)
 {
     uint64_t epoch;
     uint32_t owner = tri_shard_owner(&bus->cluster->directory, shard, &epoch);
-    for (tri_route *r = first_route(bus); r != NULL; r = r->next) {
+    for (tri_route *r = tri_route_first(bus); r != NULL; r = r->next) {
         if (r->v->shard != shard || !r->claim_owed) {
             continue;
         }
@@ -209,7 +200,7 @@ bool tri_route_claims_owed(tri_bus *bus)
 
 void tri_route_claim_again(tri_bus *bus, uint32_t owner)
 {
-    for (tri_route *r = first_route(bus); r != NULL; r = r->next) {
+    for (tri_route *r = tri_route_first(bus); r != NULL; r = r->next) {
         uint32_t shard = r->v->shard;
         if (tri_shard_owner(&bus->cluster->directory, shard, NULL) == owner &&
             number_here(bus, r) != 0) {
@@ -234,7 +225,7 @@ void tri_route_shard(tri_bus *bus, uint32_t shard, uint32_t owner,
     if (!newer) {
         return;
     }
-    for (tri_route *r = first_route(bus); r != NULL; r = r->next) {
+    for (tri_route *r = tri_route_first(bus); r != NULL; r = r->next) {
         if (r->v->shard != shard) {
             continue;
         }

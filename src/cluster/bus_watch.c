@@ -157,7 +157,7 @@ static void end_watch(tri_bus *bus, tri_virtual *v, tri_watching *watching)
     }
     if (r != NULL && r->watches == NULL && r->state == TRI_ROUTE_REMOTE) {
         // Without memory it will tell us, and nobody here waits for it.
-        (void)send_text(bus, r->node, TRI_ITEM_UNWATCH, v, 0);
+        (void)send_text(bus, r->place.node, TRI_ITEM_UNWATCH, v, 0);
     }
     free(watching);
 }
@@ -250,18 +250,9 @@ void tri_watch_ended(tri_bus *bus, tr_ref actor, uint32_t reason)
     }
 }
 
-static tri_route *first_route(tri_bus *bus)
-{
-    // Routes are added in front and stay.
-    tri_lock_take(&bus->routes_lock);
-    tri_route *first = bus->routes;
-    tri_lock_drop(&bus->routes_lock);
-    return first;
-}
-
 void tri_watch_left(tri_bus *bus, uint32_t node)
 {
-    for (tri_route *r = first_route(bus); r != NULL; r = r->next) {
+    for (tri_route *r = tri_route_first(bus); r != NULL; r = r->next) {
         r->watchers &= ~(UINT64_C(1) << node);
         r->ended &= ~(UINT64_C(1) << node);
     }
@@ -269,9 +260,9 @@ void tri_watch_left(tri_bus *bus, uint32_t node)
 
 void tri_watch_again(tri_bus *bus, uint32_t node)
 {
-    for (tri_route *r = first_route(bus); r != NULL; r = r->next) {
+    for (tri_route *r = tri_route_first(bus); r != NULL; r = r->next) {
         if (r->watches != NULL && r->state == TRI_ROUTE_REMOTE &&
-            r->node == node) {
+            r->place.node == node) {
             owe(bus, r);
         }
     }
@@ -283,13 +274,13 @@ bool tri_watch_owed(tri_bus *bus)
         return false;
     }
     bus->watches_owed = false;
-    for (tri_route *r = first_route(bus); r != NULL; r = r->next) {
+    for (tri_route *r = tri_route_first(bus); r != NULL; r = r->next) {
         if (r->watches_owed) {
             r->watches_owed = false;
             bool watch = r->watches != NULL && r->state == TRI_ROUTE_REMOTE;
             if (!tell_ended(bus, r) ||
                 (watch &&
-                 !send_text(bus, r->node, TRI_ITEM_WATCH, r->v, 0))) {
+                 !send_text(bus, r->place.node, TRI_ITEM_WATCH, r->v, 0))) {
                 owe(bus, r);
             }
         }

@@ -5,87 +5,11 @@
  * up, often by one of them alone. Afterwards both must come to the same view:
  * no actor is active twice, and who watches one is told of its end.
  */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
-#include <stdio.h>
-#include <string.h>
-
-#include "support/mesh.h"
+#include "pair.h"
 
 enum { NAMES = 8 };
 
 #define CUT TR_SECONDS(30)
-
-TR_MESSAGE(Sum, (int64_t, value));
-TR_REQUEST(Get, Sum);
-TR_MESSAGE(Add);
-
-typedef struct Counter {
-    int64_t count;
-} Counter;
-
-static mesh cloud;
-
-static tr_err on_get(tr_ctx *ctx, Counter *self, const Get *q)
-{
-    return tr_reply(ctx, q, .value = self->count);
-}
-
-static tr_err on_add(tr_ctx *ctx, Counter *self, const Add *m)
-{
-    (void)ctx;
-    (void)m;
-    self->count++;
-    return TR_OK;
-}
-
-TR_ACTOR(zero, Counter, TR_ON(Get, on_get), TR_ON(Add, on_add));
-TR_ACTOR(one, Counter, TR_ON(Get, on_get), TR_ON(Add, on_add));
-
-/* ---- the stage ---- */
-
-static void set_up(void)
-{
-    mesh_open(&cloud, 1, 2, true);
-    assert_int_equal(tr_host(cloud.systems[0], zero), TR_OK);
-    assert_int_equal(tr_host(cloud.systems[1], one), TR_OK);
-    tr_sim_advance(cloud.sim, TR_SECONDS(1));
-}
-
-/* The nth name of that kind whose shard the owner has. */
-static void name(const char *kind, uint32_t owner, int nth, char *out,
-                 size_t size)
-{
-    for (int i = 0; nth >= 0; i++) {
-        snprintf(out, size, "shop::%s/k%d", kind, i);
-        nth -= tri_shard_of(out, strlen(out)) % 2 == owner;
-    }
-}
-
-/* Its actor, for node `from`. */
-static tr_ref actor(uint32_t from, const char *kind, uint32_t owner, int nth)
-{
-    char text[64];
-    name(kind, owner, nth, text, sizeof(text));
-    return tr_virtual_named(cloud.systems[from], text);
-}
-
-static tr_err get(uint32_t from, tr_ref to, int64_t *count)
-{
-    Sum sum = {0};
-    tr_err err = tr_ask(cloud.systems[from], to, &sum, TR_SECONDS(15), Get);
-    *count = sum.value;
-    return err;
-}
-
-static tri_bus *bus_of(uint32_t node)
-{
-    return tri_bus_of(tri_cluster_of(cloud.systems[node]));
-}
 
 static void cut(void)
 {
@@ -100,7 +24,7 @@ static void test_X8_DI6_a_lost_node_is_given_no_new_actors(void **state)
 {
     int64_t count;
     (void)state;
-    set_up();
+    set_up(1);
     assert_int_equal(tr_host(cloud.systems[1], zero), TR_OK);
     cut();
     assert_int_not_equal(get(0, actor(0, "one", 0, 0), &count), TR_OK);
@@ -118,7 +42,7 @@ static void test_DI8_DI10_X53_claims_of_a_lost_stream_are_made_again(
     char text[64];
     int64_t count;
     (void)state;
-    set_up();
+    set_up(1);
     name("one", 0, 0, text, sizeof(text));
     tr_ref here = tr_virtual_named(cloud.systems[1], text);
     tr_tell(cloud.systems[1], here, Add);
@@ -148,7 +72,7 @@ static void test_DI8_DI10_X31_of_two_after_a_cut_one_ends(void **state)
     char text[64];
     int64_t count;
     (void)state;
-    set_up();
+    set_up(1);
     name("one", 0, 0, text, sizeof(text));
     tr_ref here = tr_virtual_named(cloud.systems[1], text);
     assert_int_equal(get(1, here, &count), TR_OK);
@@ -199,7 +123,7 @@ TR_ACTOR(guard, void, TR_ON(Watch, on_watch),
 static tr_ref watched_over_a_cut(bool ends)
 {
     int64_t count;
-    set_up();
+    set_up(1);
     notices = 0;
     tr_ref there = actor(0, "one", 1, 0), here = actor(1, "one", 1, 0);
     assert_int_equal(get(0, there, &count), TR_OK);
@@ -242,7 +166,7 @@ static void test_DW10_X10_an_end_in_a_cut_is_told_after_it(void **state)
 static void test_X10_AC7_a_watch_does_not_pass_mail(void **state)
 {
     (void)state;
-    set_up();
+    set_up(1);
     for (uint32_t owner = 0; owner < 2; owner++) {
         notices = 0;
         tr_ref there = actor(0, "one", owner, 0);
@@ -263,7 +187,7 @@ TR_ACTOR(pool, Counter, TR_ON(Add, on_add));
 static void test_X10_AC14_a_watch_of_workers_elsewhere(void **state)
 {
     (void)state;
-    set_up();
+    set_up(1);
     assert_int_equal(tr_host(cloud.systems[1], pool, .workers = 2), TR_OK);
     tr_sim_advance(cloud.sim, TR_SECONDS(1));
     for (uint32_t owner = 0; owner < 2; owner++) {
@@ -281,7 +205,7 @@ static void test_X8_BU6_what_was_never_sent_is_no_riddle(void **state)
 {
     int64_t count;
     (void)state;
-    set_up();
+    set_up(1);
     tr_ref there = actor(0, "one", 0, 0);
     assert_int_equal(get(0, there, &count), TR_OK);
     cut();

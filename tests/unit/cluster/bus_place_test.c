@@ -5,6 +5,14 @@
  */
 #include "played_peer.h"
 
+/* With the name of a counter whose shard the node owns. */
+static void open_owned(peer *f, uint32_t owner, char *text, size_t size)
+{
+    open_peer(f, "shop");
+    last_counted = 0;
+    name_at(owner, "counter", 0, text, size);
+}
+
 /*
  * A node that follows its messages and gets others that say the actor is to
  * begin there has heard of that place: it does not give way to a node that
@@ -17,9 +25,7 @@ static void test_X30_MS4_DI11_mail_says_where_its_actor_is(void **state)
     peer f;
     char text[64];
     (void)state;
-    open_peer(&f, "shop");
-    last_counted = 0;
-    name_at(1, "counter", 0, text, sizeof(text));
+    open_owned(&f, 1, text, sizeof(text));
     declare(&f, &Count_tr_type, "");
     tr_tell(f.sys, tr_virtual_named(f.sys, text), Count, .number = 3);
     run(&f, 20);
@@ -79,9 +85,7 @@ static void test_DI2_DI3_VA16_an_owner_takes_a_place_back(void **state)
     char text[64];
     tri_place found;
     (void)state;
-    open_peer(&f, "shop");
-    last_counted = 0;
-    name_at(0, "counter", 0, text, sizeof(text));
+    open_owned(&f, 0, text, sizeof(text));
     declare(&f, &Count_tr_type, "");
     tri_writer w = item(&f, TRI_ITEM_PLACE);
     tri_write_u64(&w, 7);
@@ -109,9 +113,7 @@ static void test_DI2_DI3_VA16_a_place_given_back_is_used(void **state)
     peer f;
     char text[64];
     (void)state;
-    open_peer(&f, "shop");
-    last_counted = 0;
-    name_at(1, "counter", 0, text, sizeof(text));
+    open_owned(&f, 1, text, sizeof(text));
     declare(&f, &Count_tr_type, "");
     tr_stop(f.sys, tr_virtual_named(f.sys, text));
     run(&f, 20);
@@ -231,9 +233,7 @@ static void test_DI8_X34_the_next_life_of_an_owner_gets_claims(void **state)
     peer f;
     char text[64];
     (void)state;
-    open_peer(&f, "shop");
-    last_counted = 0;
-    name_at(1, "counter", 0, text, sizeof(text));
+    open_owned(&f, 1, text, sizeof(text));
     tr_tell(f.sys, tr_virtual_named(f.sys, text), Count, .number = 1);
     run(&f, 20);
     answer_question(&f, 0, 1);
@@ -289,9 +289,7 @@ static void test_X8_X30_each_question_has_its_own_time(void **state)
     char text[64];
     tr_dead_info letters[4] = {0};
     (void)state;
-    open_peer(&f, "shop");
-    last_counted = 0;
-    name_at(1, "counter", 0, text, sizeof(text));
+    open_owned(&f, 1, text, sizeof(text));
     tr_ref actor = tr_virtual_named(f.sys, text);
     tr_ref who = tr_spawn(f.sys, guardian);
     tr_tell(f.sys, who, Guard, .actor = actor, .on = true);
@@ -320,9 +318,7 @@ static void test_X10_AC7_a_stop_behind_the_first_message(void **state)
     peer f;
     char text[64];
     (void)state;
-    open_peer(&f, "shop");
-    last_counted = 0;
-    name_at(1, "counter", 0, text, sizeof(text));
+    open_owned(&f, 1, text, sizeof(text));
     tr_ref actor = tr_virtual_named(f.sys, text);
     tr_tell(f.sys, actor, Count, .number = 1);
     tr_poison(f.sys, actor);
@@ -357,9 +353,7 @@ static void test_DI8_DI10_only_the_loser_ends(void **state)
     peer f;
     char text[64];
     (void)state;
-    open_peer(&f, "shop");
-    last_counted = 0;
-    name_at(1, "counter", 0, text, sizeof(text));
+    open_owned(&f, 1, text, sizeof(text));
     tr_tell(f.sys, tr_virtual_named(f.sys, text), Count, .number = 1);
     run(&f, 20);
     answer_question(&f, 0, 3);
