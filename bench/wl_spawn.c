@@ -212,8 +212,8 @@ static tr_err twig_grow(tr_ctx *ctx, Twig *self, const Branch *m)
         left -= part;
     }
     // Relaxed: the waiting thread is woken under a lock.
-    int64_t before = atomic_fetch_add_explicit(&self->tree->grown, 1,
-                                               memory_order_relaxed);
+    int64_t before =
+        atomic_fetch_add_explicit(&self->tree->grown, 1, memory_order_relaxed);
     if (before + 1 == self->tree->b->n) bench_end(self->tree->b);
     return TR_OK;
 }

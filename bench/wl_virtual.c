@@ -61,7 +61,7 @@ static double run_call(bench *b)
 
 static char (*make_keys(int64_t count))[KEY_SIZE]
 {
-    char (*keys)[KEY_SIZE] = bench_alloc(count, KEY_SIZE);
+    char(*keys)[KEY_SIZE] = bench_alloc(count, KEY_SIZE);
     for (int64_t i = 0; i < count; i++) {
         snprintf(keys[i], KEY_SIZE, "key-%lld", (long long)i);
     }
@@ -88,7 +88,7 @@ static uint64_t names_of(bench *b)
 
 static double run_ref(bench *b)
 {
-    char (*keys)[KEY_SIZE] = make_keys(b->w);
+    char(*keys)[KEY_SIZE] = make_keys(b->w);
     TR_MUST(tr_host(b->sys, oracle));
     uint64_t sum = make_refs(b, keys, b->w);
     int64_t laps = b->n / b->w + 1;
@@ -105,7 +105,7 @@ static double run_ref(bench *b)
 
 static double run_ref_new(bench *b)
 {
-    char (*keys)[KEY_SIZE] = make_keys(b->n);
+    char(*keys)[KEY_SIZE] = make_keys(b->n);
     TR_MUST(tr_host(b->sys, oracle));
     double cpu = bench_cpu_time(), begin = bench_now();
     (void)make_refs(b, keys, b->n);
@@ -174,8 +174,7 @@ static tr_ref *begin_life(bench *b, tr_storage *store, int64_t stored)
     the_life.stored = stored;
     // Relaxed: nobody counts yet.
     atomic_store_explicit(&the_life.left, b->n, memory_order_relaxed);
-    TR_MUST(tr_host(b->sys, kept, .storage = store,
-                    .idle = TR_SECONDS(3600)));
+    TR_MUST(tr_host(b->sys, kept, .storage = store, .idle = TR_SECONDS(3600)));
     for (int64_t i = 0; i < b->n; i++) {
         char key[KEY_SIZE];
         snprintf(key, sizeof(key), "key-%lld", (long long)i);
@@ -275,7 +274,7 @@ static double poke_all(bench *b, char (*keys)[KEY_SIZE], const tr_ref *refs)
 
 static double run_by_name(bench *b)
 {
-    char (*keys)[KEY_SIZE] = make_keys(b->w);
+    char(*keys)[KEY_SIZE] = make_keys(b->w);
     tr_ref *refs = bench_alloc(b->w, sizeof(*refs));
     the_life.b = b;
     TR_MUST(tr_host(b->sys, poked, .idle = TR_SECONDS(3600)));

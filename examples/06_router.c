@@ -37,8 +37,8 @@ TR_ACTOR(worker, Worker, TR_ON(Resize, on_resize));
 static void resize(tr_system *sys, tr_ref pool, const char *picture)
 {
     Resized done;
-    tr_err err = tr_ask(sys, pool, &done, TR_SECONDS(30), Resize,
-                        .picture = picture);
+    tr_err err =
+        tr_ask(sys, pool, &done, TR_SECONDS(30), Resize, .picture = picture);
     if (err != TR_OK) {
         printf("  %s: %s\n", picture,
                err == TR_EUSER ? "no picture" : tr_strerror(err));

@@ -68,8 +68,7 @@ static void live(const char *file, int64_t cents, const char *memo)
 int main(void)
 {
     char folder[] = "/tmp/troupe-13-XXXXXX", file[64], extra[80];
-    if (mkdtemp(folder) == NULL)
-        return 1;
+    if (mkdtemp(folder) == NULL) return 1;
     snprintf(file, sizeof(file), "%s/bank.db", folder);
     puts("first life");
     live(file, 5000, "salary");

@@ -28,8 +28,7 @@ static tr_err on_how_many(tr_ctx *ctx, Counter *self, const HowMany *m)
     return tr_reply(ctx, m, .visits = self->visits);
 }
 
-TR_ACTOR(counter, Counter, TR_ON(Visit, on_visit),
-         TR_ON(HowMany, on_how_many));
+TR_ACTOR(counter, Counter, TR_ON(Visit, on_visit), TR_ON(HowMany, on_how_many));
 // [end]
 
 static void show(tr_system *sys)

@@ -13,8 +13,8 @@ int main(int argc, char **argv)
     int status = 0;
     for (int i = 1; i < argc; i++) {
         Thanks thanks;
-        tr_err err = tr_ask(sys, book, &thanks, TR_SECONDS(30), Sign,
-                            .name = argv[i]);
+        tr_err err =
+            tr_ask(sys, book, &thanks, TR_SECONDS(30), Sign, .name = argv[i]);
         if (err != TR_OK) {
             fprintf(stderr, "%s\n", tr_error_text(sys));
             status = 1;

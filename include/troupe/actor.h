@@ -59,8 +59,7 @@ typedef struct tr_call tr_call;
  */
 typedef struct tr_interceptor {
     const char *name;
-    tr_err (*around)(tr_ctx *ctx, const tr_msg *msg, tr_call *call,
-                     void *user);
+    tr_err (*around)(tr_ctx *ctx, const tr_msg *msg, tr_call *call, void *user);
     void *user;
 } tr_interceptor;
 
@@ -73,21 +72,21 @@ typedef struct tr_spawn_options {
     const tr_supervision *supervision;  // TR_SUPERVISE(...); default: system's
     bool inherit_supervision;  // the parent's policy instead of the system's
     tr_restart_type restart;
-    const char *dispatcher;    // parallel, pinned, concurrent, blocking, yours
-    uint32_t soft_limit;       // senders are slowed beyond; default: system's
-    uint32_t mailbox_limit;    // default: unbounded with alarm and budget
+    const char *dispatcher;  // parallel, pinned, concurrent, blocking, yours
+    uint32_t soft_limit;     // senders are slowed beyond; default: system's
+    uint32_t mailbox_limit;  // default: unbounded with alarm and budget
     tr_overflow overflow;
-    size_t heap_limit;         // bytes; tr_alloc panics beyond; default: none
-    tr_nanos stop_timeout;     // default 5 s
+    size_t heap_limit;      // bytes; tr_alloc panics beyond; default: none
+    tr_nanos stop_timeout;  // default 5 s
     tr_drain drain;
     tr_ref drain_to;
-    tr_storage *storage;       // load *self before pre_start, allow tr_persist
-    bool watch;                // spawn and watch in one step
-    bool joinable;             // the final state is kept until tr_join
-    bool auto_stop;            // ends when the last tr_handle is dropped
+    tr_storage *storage;  // load *self before pre_start, allow tr_persist
+    bool watch;           // spawn and watch in one step
+    bool joinable;        // the final state is kept until tr_join
+    bool auto_stop;       // ends when the last tr_handle is dropped
     const tr_serializer *serializer;  // of what is stored; default: JSON
     const tr_interceptor *const *interceptors;  // around its handlers
-    tr_nanos handler_limit;    // reported beyond: tr_stuck; default: system's
+    tr_nanos handler_limit;  // reported beyond: tr_stuck; default: system's
 } tr_spawn_options;
 
 enum { TR_TEXT_SIZE = 128 };
@@ -143,13 +142,19 @@ struct tr_actor_def {
     tr_directive (*decide)(const void *self, const tr_failure *failure);
     const tr_applier *appliers;  // of the first behaviour only
     size_t applier_count;
-    uint32_t snapshot_every;     // events; 0: 100
-    bool trim_events;            // those that a snapshot covers are dropped
+    uint32_t snapshot_every;  // events; 0: 100
+    bool trim_events;         // those that a snapshot covers are dropped
 };
 
-typedef struct tr_timer { uint64_t id; } tr_timer;
-typedef struct tr_future { uint64_t id; } tr_future;
-typedef struct tr_handle { tr_ref ref; } tr_handle;  // counted, for auto_stop
+typedef struct tr_timer {
+    uint64_t id;
+} tr_timer;
+typedef struct tr_future {
+    uint64_t id;
+} tr_future;
+typedef struct tr_handle {
+    tr_ref ref;
+} tr_handle;  // counted, for auto_stop
 
 /* What tr_wait_fd waits for and reports; errors are always reported. */
 enum { TR_FD_READ = 1, TR_FD_WRITE = 2, TR_FD_ERROR = 4 };
@@ -296,15 +301,15 @@ TR_API const char *tr_error_text(tr_from from);
 
 /* ---- who; texts live as long as the actor ---- */
 
-TR_API tr_ref tr_self(tr_ctx *ctx);    // the actor whose turn it is
-TR_API tr_ref tr_parent(tr_ctx *ctx);  // who supervises it
-TR_API tr_ref tr_sender(tr_ctx *ctx);  // of its message, or nobody
-TR_API tr_system *tr_system_of(tr_ctx *ctx);    // where it lives
-TR_API const char *tr_name(tr_ctx *ctx);        // last part of its path
-TR_API const char *tr_key(tr_ctx *ctx);         // of a virtual actor, or NULL
-TR_API uint64_t tr_epoch(tr_ctx *ctx);          // fence of the activation
-TR_API uint32_t tr_incarnation(tr_ctx *ctx);    // 1, and 1 more per restart
-TR_API bool tr_stopping(tr_ctx *ctx);           // asked to end, for on_run
+TR_API tr_ref tr_self(tr_ctx *ctx);           // the actor whose turn it is
+TR_API tr_ref tr_parent(tr_ctx *ctx);         // who supervises it
+TR_API tr_ref tr_sender(tr_ctx *ctx);         // of its message, or nobody
+TR_API tr_system *tr_system_of(tr_ctx *ctx);  // where it lives
+TR_API const char *tr_name(tr_ctx *ctx);      // last part of its path
+TR_API const char *tr_key(tr_ctx *ctx);       // of a virtual actor, or NULL
+TR_API uint64_t tr_epoch(tr_ctx *ctx);        // fence of the activation
+TR_API uint32_t tr_incarnation(tr_ctx *ctx);  // 1, and 1 more per restart
+TR_API bool tr_stopping(tr_ctx *ctx);         // asked to end, for on_run
 /* The child of that name, or nobody (tr_ref_err: TR_ENOENT). */
 TR_API tr_ref tr_child(tr_ctx *ctx, const char *name);
 /* Writes up to max refs, in order of spawning; returns how many there are. */
@@ -435,8 +440,8 @@ TR_API void tr_on_end(tr_ctx *ctx, void (*close)(void *object), void *object);
  * Errors: TR_ESTORAGE, TR_EFENCED, TR_EUNKNOWN (the actor reloads before its
  * next message); ended. *self is then unchanged.
  */
-TR_API TR_NODISCARD tr_err tr_persist(tr_ctx *ctx, void *self,
-                                      const void *next, const char *site);
+TR_API TR_NODISCARD tr_err tr_persist(tr_ctx *ctx, void *self, const void *next,
+                                      const char *site);
 /* Behind a handler of TR_ON_REMINDER, which calls it. Returns err. */
 TR_API tr_err tr_reminded(tr_ctx *ctx, const void *m, tr_err err);
 
@@ -479,7 +484,7 @@ TR_MESSAGE(tr_ask_failed, (tr_ref, to), (uint32_t, err), (const char *, text));
  * *self point into the event. TR_APPLY_CTX: void fn(tr_ctx *, S *, const E *),
  * which may take memory for fields of *self from tr_scratch and tr_textf.
  */
-#define TR_APPLY(E, fn) (TRapply, E, fn, 0)
+#define TR_APPLY(E, fn)     (TRapply, E, fn, 0)
 #define TR_APPLY_CTX(E, fn) (TRapplyctx, E, fn, 0)
 /* Beside TR_APPLY: the state is stored after so many events; default 100. */
 #define TR_SNAPSHOT_EVERY(n) (TRset, snapshot_every, n, 0)
@@ -489,7 +494,7 @@ TR_MESSAGE(tr_ask_failed, (tr_ref, to), (uint32_t, err), (const char *, text));
 /* An actor kind (or behaviour) A with state S, private to this file. */
 #define TR_ACTOR(...) TR_ACTOR_(static, __VA_ARGS__, )
 /* As TR_ACTOR, for other files, which say TR_ACTOR_DECLARE(A, S). */
-#define TR_ACTOR_PUBLIC(...) TR_ACTOR_( , __VA_ARGS__, )
+#define TR_ACTOR_PUBLIC(...) TR_ACTOR_(, __VA_ARGS__, )
 #define TR_ACTOR_DECLARE(A, S)                                                 \
     typedef S A##_tr_state;                                                    \
     extern const tr_actor_def A
@@ -550,8 +555,7 @@ TR_MESSAGE(tr_ask_failed, (tr_ref, to), (uint32_t, err), (const char *, text));
 #define tr_reply(ctx, ...) TR_REPLY_(ctx, __VA_ARGS__, )
 #define TR_REPLY_(ctx, m, ...)                                                 \
     __extension__(tr_reply)(                                                   \
-        TR_CTX(ctx), (m),                                                      \
-        &(const __typeof__(*(m)->tr_reply_is)){__VA_ARGS__})
+        TR_CTX(ctx), (m), &(const __typeof__(*(m)->tr_reply_is)){__VA_ARGS__})
 #define tr_keep(ctx, m) ((__typeof__(m))(tr_keep)(TR_CTX(ctx), (m)))
 
 /*
@@ -589,21 +593,21 @@ TR_MESSAGE(tr_ask_failed, (tr_ref, to), (uint32_t, err), (const char *, text));
 
 #define tr_started(from, ref, timeout)                                         \
     __extension__(tr_started)((from), (ref), (timeout))
-#define tr_stop(from, ref) __extension__(tr_stop)((from), (ref))
+#define tr_stop(from, ref)   __extension__(tr_stop)((from), (ref))
 #define tr_poison(from, ref) __extension__(tr_poison)((from), (ref))
-#define tr_kill(from, ref) __extension__(tr_kill)((from), (ref))
+#define tr_kill(from, ref)   __extension__(tr_kill)((from), (ref))
 #define tr_join(from, ref, timeout, result, state)                             \
     __extension__(tr_join)((from), (ref), (timeout), (result), (state))
-#define tr_state_of(from, ref) __extension__(tr_state_of)((from), (ref))
+#define tr_state_of(from, ref)    __extension__(tr_state_of)((from), (ref))
 #define tr_handle_hold(from, ref) __extension__(tr_handle_hold)((from), (ref))
 #define tr_handle_drop(from, ref) __extension__(tr_handle_drop)((from), (ref))
-#define tr_lookup(from, path) __extension__(tr_lookup)((from), (path))
+#define tr_lookup(from, path)     __extension__(tr_lookup)((from), (path))
 #define tr_become(ctx, self, B)                                                \
     (tr_become)(TR_CTX(ctx), _Generic((self), B##_tr_state *: &(B)))
 
-#define tr_now(from) __extension__(tr_now)(from)
-#define tr_wall(from) __extension__(tr_wall)(from)
-#define tr_random(from, below) __extension__(tr_random)((from), (below))
+#define tr_now(from)             __extension__(tr_now)(from)
+#define tr_wall(from)            __extension__(tr_wall)(from)
+#define tr_random(from, below)   __extension__(tr_random)((from), (below))
 #define tr_after(ctx, span, ...) TR_TIMER_(tr_after, ctx, span, __VA_ARGS__, )
 #define tr_every(ctx, span, ...) TR_TIMER_(tr_every, ctx, span, __VA_ARGS__, )
 #define TR_TIMER_(verb, ctx, span, T, ...)                                     \
@@ -612,8 +616,10 @@ TR_MESSAGE(tr_ask_failed, (tr_ref, to), (uint32_t, err), (const char *, text));
 
 #define tr_persist(ctx, self, next)                                            \
     (tr_persist)(TR_CTX(ctx), (self),                                          \
-                 _Generic((next), __typeof__(self): (next),                    \
-                          const __typeof__(*(self)) *: (next)), TR_HERE)
+                 _Generic((next),                                              \
+                     __typeof__(self): (next),                                 \
+                     const __typeof__(*(self)) *: (next)),                     \
+                 TR_HERE)
 
 #endif /* !__cplusplus */
 #endif

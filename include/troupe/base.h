@@ -39,19 +39,19 @@
 #define TR_END_DECLS
 #endif
 
-#define TR_API __attribute__((visibility("default")))
-#define TR_NODISCARD __attribute__((warn_unused_result))
-#define TR_NORETURN __attribute__((noreturn))
+#define TR_API          __attribute__((visibility("default")))
+#define TR_NODISCARD    __attribute__((warn_unused_result))
+#define TR_NORETURN     __attribute__((noreturn))
 #define TR_PRINTF(f, a) __attribute__((format(printf, f, a)))
 
 #define TR_STR_(x) #x
-#define TR_STR(x) TR_STR_(x)
+#define TR_STR(x)  TR_STR_(x)
 /* Where it is written, "bank.c:42": the `site` of calls that take one. */
 #define TR_HERE __FILE__ ":" TR_STR(__LINE__)
 /* The same as text, "0.1.0". */
 #define TR_VERSION                                                             \
-    TR_STR(TR_VERSION_MAJOR) "." TR_STR(TR_VERSION_MINOR) "."                  \
-    TR_STR(TR_VERSION_PATCH)
+    TR_STR(TR_VERSION_MAJOR)                                                   \
+    "." TR_STR(TR_VERSION_MINOR) "." TR_STR(TR_VERSION_PATCH)
 
 /* name, number, text. Appended only: numbers travel on the wire. */
 #define TR_ERRORS(X)                                                           \
@@ -82,7 +82,7 @@
     X(EFOREIGN, 24, "reference belongs to another system")                     \
     X(EGONE, 25, "actor is gone")                                              \
     X(EIO, 26, "input or output failed")                                       \
-    X(EUSER, 1000, "an error of the program's own")  /* and all above */
+    X(EUSER, 1000, "an error of the program's own") /* and all above */
 
 typedef enum tr_err {
 #define TR_X(name, number, text) TR_##name = number,
@@ -92,10 +92,10 @@ typedef enum tr_err {
 
 typedef int64_t tr_nanos;  // a span of time; 0 = the default, < 0 is invalid
 /* Spans of time: so many milliseconds, seconds, minutes; without end. */
-#define TR_MS(n) ((tr_nanos)((n) * INT64_C(1000000)))
+#define TR_MS(n)      ((tr_nanos)((n) * INT64_C(1000000)))
 #define TR_SECONDS(n) ((tr_nanos)((n) * INT64_C(1000000000)))
 #define TR_MINUTES(n) TR_SECONDS((n) * 60)
-#define TR_FOREVER INT64_MAX
+#define TR_FOREVER    INT64_MAX
 
 typedef struct tr_system tr_system;    // a runtime; several share a process
 typedef struct tr_ctx tr_ctx;          // an actor's view of itself, one turn
@@ -128,9 +128,15 @@ typedef struct tr_ref {
 #ifdef __cplusplus
 struct tr_from {
     void *any;
-    tr_from(tr_ctx *ctx) : any(ctx) {}
-    tr_from(tr_system *sys) : any(sys) {}
-    tr_from(tr_probe *probe) : any(probe) {}
+    tr_from(tr_ctx *ctx) : any(ctx)
+    {
+    }
+    tr_from(tr_system *sys) : any(sys)
+    {
+    }
+    tr_from(tr_probe *probe) : any(probe)
+    {
+    }
 };
 #else
 typedef union tr_from {

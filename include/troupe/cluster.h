@@ -91,8 +91,7 @@ TR_API TR_NODISCARD tr_err tr_try_tell_virtual(tr_from from, const char *kind,
  */
 TR_API TR_NODISCARD tr_err tr_ask_virtual(tr_from from, const char *kind,
                                           const char *key, void *out,
-                                          tr_nanos timeout,
-                                          const tr_type *type,
+                                          tr_nanos timeout, const tr_type *type,
                                           const void *payload,
                                           const char *site);
 /* tr_forward by name: to the one that a message is about, say. */

@@ -96,9 +96,9 @@ enum { TR_BAGGAGE_SIZE = 32 };
  * means that there is none.
  */
 typedef struct tr_context {
-    uint64_t trace[2];   // id of the whole call
-    uint64_t span;       // id of the step that sends
-    tr_nanos deadline;   // tr_now beyond which nobody waits for the outcome
+    uint64_t trace[2];  // id of the whole call
+    uint64_t span;      // id of the step that sends
+    tr_nanos deadline;  // tr_now beyond which nobody waits for the outcome
     unsigned char baggage[TR_BAGGAGE_SIZE];  // yours
 } tr_context;
 
@@ -153,85 +153,112 @@ TR_END_DECLS
 #define TR_KIND_OF(x)                                                          \
     _Generic((x),                                                              \
         bool: TR_KIND_BOOL,                                                    \
-        char: TR_KIND_INT, signed char: TR_KIND_INT, short: TR_KIND_INT,       \
-        int: TR_KIND_INT, long: TR_KIND_INT, long long: TR_KIND_INT,           \
-        unsigned char: TR_KIND_UINT, unsigned short: TR_KIND_UINT,             \
-        unsigned: TR_KIND_UINT, unsigned long: TR_KIND_UINT,                   \
+        char: TR_KIND_INT,                                                     \
+        signed char: TR_KIND_INT,                                              \
+        short: TR_KIND_INT,                                                    \
+        int: TR_KIND_INT,                                                      \
+        long: TR_KIND_INT,                                                     \
+        long long: TR_KIND_INT,                                                \
+        unsigned char: TR_KIND_UINT,                                           \
+        unsigned short: TR_KIND_UINT,                                          \
+        unsigned: TR_KIND_UINT,                                                \
+        unsigned long: TR_KIND_UINT,                                           \
         unsigned long long: TR_KIND_UINT,                                      \
-        float: TR_KIND_FLOAT, double: TR_KIND_FLOAT,                           \
-        tr_ref: TR_KIND_REF, const char *: TR_KIND_TEXT,                       \
-        tr_bytes: TR_KIND_BYTES, tr_blob: TR_KIND_BLOB)
+        float: TR_KIND_FLOAT,                                                  \
+        double: TR_KIND_FLOAT,                                                 \
+        tr_ref: TR_KIND_REF,                                                   \
+        const char *: TR_KIND_TEXT,                                            \
+        tr_bytes: TR_KIND_BYTES,                                               \
+        tr_blob: TR_KIND_BLOB)
 
-#define TR_DECL(T, i, f) TR_CAT(TR_DECL_, TR_ARITY f) f
-#define TR_DECL_2(type, n) type n;
-#define TR_DECL_3(word, E, n) TR_DECL_##word(E, n)
+#define TR_DECL(T, i, f)         TR_CAT(TR_DECL_, TR_ARITY f) f
+#define TR_DECL_2(type, n)       type n;
+#define TR_DECL_3(word, E, n)    TR_DECL_##word(E, n)
 #define TR_DECL_4(word, E, n, c) TR_DECL_4_##word(E, n, c)
-#define TR_DECL_nested(E, n) E n;
-#define TR_DECL_list(E, n) struct { const E *at; size_t count; } n;
-#define TR_DECL_array(E, n) struct { const E *at; size_t count; } n;
+#define TR_DECL_nested(E, n)     E n;
+#define TR_DECL_list(E, n)                                                     \
+    struct {                                                                   \
+        const E *at;                                                           \
+        size_t count;                                                          \
+    } n;
+#define TR_DECL_array(E, n)                                                    \
+    struct {                                                                   \
+        const E *at;                                                           \
+        size_t count;                                                          \
+    } n;
 #define TR_DECL_4_fixed(E, n, c) E n[c];
 /* Absent unless .has; the value comes first, so that it needs no offset. */
 #define TR_DECL_optional(E, n)                                                 \
-    struct { E value; bool has; } n;                                           \
+    struct {                                                                   \
+        E value;                                                               \
+        bool has;                                                              \
+    } n;                                                                       \
     _Static_assert(TR_KIND_OF(*(E *)0) <= TR_KIND_FLOAT ||                     \
-                   TR_KIND_OF(*(E *)0) == TR_KIND_BYTES, "optional " #n ": "   \
+                       TR_KIND_OF(*(E *)0) == TR_KIND_BYTES,                   \
+                   "optional " #n ": "                                         \
                    "text, blobs and refs can be none as they are");
-#define TR_DECL_4_optional(nested, E, n)                                        \
-    TR_OPTIONAL_##nested struct { E value; bool has; } n;
+#define TR_DECL_4_optional(nested, E, n)                                       \
+    TR_OPTIONAL_##nested struct {                                              \
+        E value;                                                               \
+        bool has;                                                              \
+    } n;
 /* Only (optional, nested, Message, name) has four parts. */
 #define TR_OPTIONAL_nested
 
 #define TR_INFO(T, i, f) TR_CALL(TR_CAT(TR_INFO_, TR_ARITY f), T, TR_UNWRAP f)
-#define TR_AT_(T, n) offsetof(T, n), sizeof(((T *)0)->n)
+#define TR_AT_(T, n)     offsetof(T, n), sizeof(((T *)0)->n)
 #define TR_INFO_2(T, type, n)                                                  \
     {#n, NULL, TR_AT_(T, n), TR_KIND_OF(((T *)0)->n), 0},
-#define TR_INFO_3(T, word, E, n) TR_INFO_##word(T, E, n)
+#define TR_INFO_3(T, word, E, n)    TR_INFO_##word(T, E, n)
 #define TR_INFO_4(T, word, E, n, c) TR_INFO_4_##word(T, E, n, c)
 #define TR_INFO_nested(T, E, n)                                                \
     {#n, &E##_tr_type, TR_AT_(T, n), TR_KIND_NESTED, 0},
-#define TR_INFO_list(T, E, n)                                                  \
-    {#n, &E##_tr_type, TR_AT_(T, n), TR_KIND_LIST, 0},
-#define TR_ELEMENT_(E) (uint16_t)(TR_KIND_OF(*(E *)0) | sizeof(E) << 8)
+#define TR_INFO_list(T, E, n) {#n, &E##_tr_type, TR_AT_(T, n), TR_KIND_LIST, 0},
+#define TR_ELEMENT_(E)        (uint16_t)(TR_KIND_OF(*(E *)0) | sizeof(E) << 8)
 #define TR_INFO_array(T, E, n)                                                 \
     {#n, NULL, TR_AT_(T, n), TR_KIND_ARRAY, TR_ELEMENT_(E)},
-#define TR_INFO_4_fixed(T, E, n, c)                                             \
+#define TR_INFO_4_fixed(T, E, n, c)                                            \
     {#n, NULL, TR_AT_(T, n), TR_KIND_FIXED, TR_ELEMENT_(E)},
 #define TR_INFO_optional(T, E, n)                                              \
     {#n, NULL, TR_AT_(T, n), TR_KIND_OPTIONAL, TR_ELEMENT_(E)},
-#define TR_INFO_4_optional(T, nested, E, n)                                     \
+#define TR_INFO_4_optional(T, nested, E, n)                                    \
     {#n, &E##_tr_type, TR_AT_(T, n), TR_KIND_OPTIONAL, 0},
 
 /* + this field's share of the schema hash; i makes the order count. */
 #define TR_MIX(T, i, f)                                                        \
-    + (2u * (i) + 1) * TR_CALL(TR_CAT(TR_MIX_, TR_ARITY f), T, TR_UNWRAP f)
+    +(2u * (i) + 1) * TR_CALL(TR_CAT(TR_MIX_, TR_ARITY f), T, TR_UNWRAP f)
 #define TR_MIX_2(T, type, n)                                                   \
     (TR_HASH(#n) + 31u * (uint64_t)TR_KIND_OF(((T *)0)->n) +                   \
      (TR_KIND_OF(((T *)0)->n) < TR_KIND_REF ? sizeof(((T *)0)->n) : 0u))
-#define TR_MIX_3(T, word, E, n) (TR_HASH(#n) + 7u * TR_HASH(#word #E))
+#define TR_MIX_3(T, word, E, n)    (TR_HASH(#n) + 7u * TR_HASH(#word #E))
 #define TR_MIX_4(T, word, E, n, c) TR_MIX4_##word(E, n, c)
-#define TR_MIX4_fixed(E, n, c) (TR_HASH(#n) + 7u * TR_HASH("fixed" #E) + (c))
+#define TR_MIX4_fixed(E, n, c)     (TR_HASH(#n) + 7u * TR_HASH("fixed" #E) + (c))
 #define TR_MIX4_optional(nested, E, n)                                         \
     (TR_HASH(#n) + 7u * TR_HASH("optional" #E))
 
-#define TR_VAR(T, i, f) + TR_CALL(TR_CAT(TR_VAR_, TR_ARITY f), T, TR_UNWRAP f)
-#define TR_VAR_2(T, type, n) (TR_KIND_OF(((T *)0)->n) >= TR_KIND_TEXT)
-#define TR_VAR_3(T, word, E, n) TR_VAR_##word(E)
-#define TR_VAR_nested(E) 1
-#define TR_VAR_list(E) 1
-#define TR_VAR_array(E) 1
-#define TR_VAR_optional(E) (TR_KIND_OF(*(E *)0) >= TR_KIND_TEXT)
+#define TR_VAR(T, i, f)            +TR_CALL(TR_CAT(TR_VAR_, TR_ARITY f), T, TR_UNWRAP f)
+#define TR_VAR_2(T, type, n)       (TR_KIND_OF(((T *)0)->n) >= TR_KIND_TEXT)
+#define TR_VAR_3(T, word, E, n)    TR_VAR_##word(E)
+#define TR_VAR_nested(E)           1
+#define TR_VAR_list(E)             1
+#define TR_VAR_array(E)            1
+#define TR_VAR_optional(E)         (TR_KIND_OF(*(E *)0) >= TR_KIND_TEXT)
 #define TR_VAR_4(T, word, E, n, c) TR_VAR_4_##word(E)
-#define TR_VAR_4_fixed(E) (TR_KIND_OF(*(E *)0) >= TR_KIND_TEXT)
-#define TR_VAR_4_optional(nested) 1
+#define TR_VAR_4_fixed(E)          (TR_KIND_OF(*(E *)0) >= TR_KIND_TEXT)
+#define TR_VAR_4_optional(nested)  1
 
 #define TR_TYPE_(T, reply_type, ...)                                           \
     _Static_assert(sizeof(#T) <= 33, "message names: at most 32 characters");  \
     static const tr_field T##_tr_fields[] __attribute__((unused)) = {          \
-        TR_EACH(TR_INFO, T, __VA_ARGS__) {NULL, NULL, 0, 0, 0, 0}};            \
+        TR_EACH(TR_INFO, T, __VA_ARGS__){NULL, NULL, 0, 0, 0, 0}};             \
     static const tr_type T##_tr_type __attribute__((unused)) = {               \
-        #T, TR_HASH(#T) TR_EACH(TR_MIX, T, __VA_ARGS__), sizeof(T),            \
-        TR_COUNT(__VA_ARGS__) - 1, 0 TR_EACH(TR_VAR, T, __VA_ARGS__),          \
-        T##_tr_fields, reply_type}
+        #T,                                                                    \
+        TR_HASH(#T) TR_EACH(TR_MIX, T, __VA_ARGS__),                           \
+        sizeof(T),                                                             \
+        TR_COUNT(__VA_ARGS__) - 1,                                             \
+        0 TR_EACH(TR_VAR, T, __VA_ARGS__),                                     \
+        T##_tr_fields,                                                         \
+        reply_type}
 
 /*
  * Declares message type T: the struct and its schema. In a header or a source
@@ -239,7 +266,9 @@ TR_END_DECLS
  */
 #define TR_MESSAGE(...) TR_MESSAGE_(__VA_ARGS__, )
 #define TR_MESSAGE_(T, ...)                                                    \
-    __extension__ typedef struct T { TR_EACH(TR_DECL, T, __VA_ARGS__) } T;     \
+    __extension__ typedef struct T {                                           \
+        TR_EACH(TR_DECL, T, __VA_ARGS__)                                       \
+    } T;                                                                       \
     TR_TYPE_(T, NULL, __VA_ARGS__)
 
 /* A message that is answered with an R, itself a TR_MESSAGE. */
@@ -248,7 +277,7 @@ TR_END_DECLS
     typedef R T##_tr_reply;                                                    \
     __extension__ typedef struct T {                                           \
         TR_EACH(TR_DECL, T, __VA_ARGS__)                                       \
-        R tr_reply_is[0];  /* carries the type, takes no space */              \
+        R tr_reply_is[0]; /* carries the type, takes no space */               \
     } T;                                                                       \
     TR_TYPE_(T, &R##_tr_type, __VA_ARGS__)
 
@@ -263,7 +292,9 @@ TR_END_DECLS
  * A union with one door per message, so a wrong one is "no member named".
  */
 #define TR_PROTOCOL(P, ...)                                                    \
-    typedef union P { tr_ref ref, __VA_ARGS__; } P
+    typedef union P {                                                          \
+        tr_ref ref, __VA_ARGS__;                                               \
+    } P
 
 /* The empty message; the answer of requests that are only confirmed. */
 TR_MESSAGE(tr_none);
@@ -278,9 +309,9 @@ TR_MESSAGE(tr_none);
 #define TR_IS_C_(what)                                                         \
     static_assert(sizeof(int) == 0,                                            \
                   what " is for C: declare messages and actors in a C file")
-#define TR_MESSAGE(...)  TR_IS_C_("TR_MESSAGE")
-#define TR_REQUEST(...)  TR_IS_C_("TR_REQUEST")
-#define TR_STATE(...)    TR_IS_C_("TR_STATE")
+#define TR_MESSAGE(...) TR_IS_C_("TR_MESSAGE")
+#define TR_REQUEST(...) TR_IS_C_("TR_REQUEST")
+#define TR_STATE(...)   TR_IS_C_("TR_STATE")
 
 #endif /* __cplusplus */
 #endif

@@ -42,8 +42,8 @@ typedef struct tr_actor_info {
     tr_ref ref;
     tr_ref parent;
     tr_state state;
-    uint32_t depth;       // messages waiting
-    uint64_t messages;    // handled, over all incarnations
+    uint32_t depth;     // messages waiting
+    uint64_t messages;  // handled, over all incarnations
     uint32_t restarts;
     const char *kind;     // tr_actor_def.name
     const char *running;  // type of the message being handled, or NULL
@@ -68,23 +68,23 @@ typedef struct tr_dead_info {
 /* Sums since the system was opened; actors and parked are of this moment. */
 typedef struct tr_metrics_snapshot {
     size_t size;
-    uint64_t actors;        // alive
-    uint64_t parked;        // handlers that wait
+    uint64_t actors;  // alive
+    uint64_t parked;  // handlers that wait
     uint64_t spawned;
     uint64_t ended;
-    uint64_t messages;      // handled
+    uint64_t messages;  // handled
     uint64_t asks;
     uint64_t dead_letters;
     uint64_t unhandled;
     uint64_t failures;
     uint64_t restarts;
     uint64_t escalations;
-    uint64_t timers;        // fired
-    uint64_t events_lost;   // published, but dropped under overload
-    uint64_t overloads;     // mailboxes that passed their soft limit
-    uint64_t deadlocks;     // waits refused with TR_EDEADLOCK
-    uint64_t steals;        // actors taken over by an idle worker
-    uint64_t parks;         // times a worker went to sleep
+    uint64_t timers;          // fired
+    uint64_t events_lost;     // published, but dropped under overload
+    uint64_t overloads;       // mailboxes that passed their soft limit
+    uint64_t deadlocks;       // waits refused with TR_EDEADLOCK
+    uint64_t steals;          // actors taken over by an idle worker
+    uint64_t parks;           // times a worker went to sleep
     uint64_t virtual_names;   // names of virtual actors in use
     uint64_t virtual_active;  // of these, active now
     uint64_t activations;     // of virtual actors
@@ -110,14 +110,14 @@ enum {
  */
 typedef struct tr_kind_metrics {
     size_t size;
-    const char *kind;    // tr_actor_def.name; "(others)" beyond TR_KINDS_MAX
-    uint64_t actors;     // alive
+    const char *kind;  // tr_actor_def.name; "(others)" beyond TR_KINDS_MAX
+    uint64_t actors;   // alive
     uint64_t spawned;
-    uint64_t messages;   // calls of handlers
+    uint64_t messages;  // calls of handlers
     uint64_t failures;
     uint64_t restarts;
-    uint64_t samples;    // calls that were timed
-    uint64_t time_sum;   // of all samples, in nanoseconds
+    uint64_t samples;   // calls that were timed
+    uint64_t time_sum;  // of all samples, in nanoseconds
     uint64_t depth_sum;
     uint64_t times[TR_TIME_BUCKETS];    // samples, by tr_time_bound
     uint64_t depths[TR_DEPTH_BUCKETS];  // and by tr_depth_bound
@@ -179,8 +179,8 @@ TR_END_DECLS
     __extension__(tr_log)((from), (level), TR_HERE, __VA_ARGS__)
 /* tr_log with its level in the name. */
 #define tr_debug(from, ...) tr_log(from, TR_LOG_DEBUG, __VA_ARGS__)
-#define tr_info(from, ...) tr_log(from, TR_LOG_INFO, __VA_ARGS__)
-#define tr_warn(from, ...) tr_log(from, TR_LOG_WARN, __VA_ARGS__)
+#define tr_info(from, ...)  tr_log(from, TR_LOG_INFO, __VA_ARGS__)
+#define tr_warn(from, ...)  tr_log(from, TR_LOG_WARN, __VA_ARGS__)
 #define tr_error(from, ...) tr_log(from, TR_LOG_ERROR, __VA_ARGS__)
 
 #define tr_actor_info_of(from, ref, out)                                       \

@@ -41,9 +41,9 @@ typedef struct tr_faults {
     double sync_lie;                            // a sync that does nothing
     double early_wake;                          // a wait returns for nothing
     double disk_lost;                           // a kill takes the disk along
-    double one_way, swizzle;     // per step: deaf to some; clogs that end apart
-    double clock_jump;           // per step: a wall clock is set, by an hour
-    double unknown_outcome;      // a store cannot say what became of a write
+    double one_way, swizzle;  // per step: deaf to some; clogs that end apart
+    double clock_jump;        // per step: a wall clock is set, by an hour
+    double unknown_outcome;   // a store cannot say what became of a write
 } tr_faults;
 
 /*
@@ -209,7 +209,7 @@ TR_END_DECLS
  * Whether the unlikely happens here, this once: true with probability p in a
  * simulation, never outside. The line is the site that tr_sim_sites counts.
  */
-#define TR_BUGGIFY(from, p)   __extension__(tr_buggify)((from), (p), TR_HERE)
+#define TR_BUGGIFY(from, p) __extension__(tr_buggify)((from), (p), TR_HERE)
 
 #endif /* !__cplusplus */
 #endif

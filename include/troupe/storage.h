@@ -49,8 +49,8 @@ typedef struct tr_captured {
     const char *key;
     const void *bytes;  // what was to be saved, appended or reminded of
     size_t size;
-    uint64_t version;   // that the caller expected
-    tr_err err;         // the answer
+    uint64_t version;  // that the caller expected
+    tr_err err;        // the answer
 } tr_captured;
 
 /* An event that is to be: TR_EVENT(Deposited, .cents = 5). */
@@ -87,9 +87,8 @@ TR_API TR_NODISCARD tr_err tr_storage_memory(tr_storage **out);
 TR_API TR_NODISCARD tr_err tr_storage_sqlite(tr_storage **out,
                                              const char *file);
 /* As tr_storage_sqlite; NULL options means every default. */
-TR_API TR_NODISCARD tr_err
-tr_storage_sqlite_with(tr_storage **out, const char *file,
-                       const tr_storage_options *options);
+TR_API TR_NODISCARD tr_err tr_storage_sqlite_with(
+    tr_storage **out, const char *file, const tr_storage_options *options);
 /*
  * In a PostgreSQL database (12 or newer), in its schema `troupe`, made if
  * missing. Component troupe-postgres. conninfo is libpq's: "host=db
@@ -106,9 +105,8 @@ tr_storage_sqlite_with(tr_storage **out, const char *file,
 TR_API TR_NODISCARD tr_err tr_storage_postgres(tr_storage **out,
                                                const char *conninfo);
 /* As tr_storage_postgres; NULL options means every default. */
-TR_API TR_NODISCARD tr_err
-tr_storage_postgres_with(tr_storage **out, const char *conninfo,
-                         const tr_storage_options *options);
+TR_API TR_NODISCARD tr_err tr_storage_postgres_with(
+    tr_storage **out, const char *conninfo, const tr_storage_options *options);
 /*
  * Takes storage; NULL is allowed. No system may use it any more (a check).
  * Waits until everything that was asked for has been answered.
@@ -136,8 +134,7 @@ TR_API bool tr_storage_captured(tr_storage *capture, size_t index,
  */
 TR_API void tr_storage_fail_nth(tr_storage *capture, uint64_t nth, tr_err err);
 /* Each save fails with probability p, as the seed decides: TR_ESTORAGE. */
-TR_API void tr_storage_fail_saves(tr_storage *capture, double p,
-                                  uint64_t seed);
+TR_API void tr_storage_fail_saves(tr_storage *capture, double p, uint64_t seed);
 
 /*
  * ---- event sourcing ----
@@ -224,15 +221,21 @@ TR_END_DECLS
                 &(const T){__VA_ARGS__}, TR_HERE)
 /* tr_emit(ctx, self, Deposited, .cents = 5) */
 #define tr_emit(ctx, self, ...)                                                \
-    (tr_emit)(TR_CTX(ctx), (self),                                             \
-              &(const tr_event)TR_EVENT_(__VA_ARGS__, ), 1, TR_HERE)
+    (tr_emit)(TR_CTX(ctx), (self), &(const tr_event)TR_EVENT_(__VA_ARGS__, ),  \
+              1, TR_HERE)
 /* tr_emit_all(ctx, self, TR_EVENT(A, .x = 1), TR_EVENT(B)): all or none. */
 #define tr_emit_all(ctx, self, ...)                                            \
     (tr_emit)(TR_CTX(ctx), (self), (const tr_event[]){__VA_ARGS__},            \
               sizeof((const tr_event[]){__VA_ARGS__}) / sizeof(tr_event),      \
               TR_HERE)
 #define TR_EVENT(...) TR_EVENT_(__VA_ARGS__, )
-#define TR_EVENT_(E, ...) {&E##_tr_type, &(const E){__VA_ARGS__}}
+#define TR_EVENT_(E, ...)                                                      \
+    {                                                                          \
+        &E##_tr_type, &(const E)                                               \
+        {                                                                      \
+            __VA_ARGS__                                                        \
+        }                                                                      \
+    }
 #define tr_event_decode(ctx, event, E, out)                                    \
     (tr_event_decode)(TR_CTX(ctx), (event), &E##_tr_type,                      \
                       _Generic((out), E *: (out)))

@@ -88,16 +88,16 @@ typedef struct tr_supervision {
     size_t size;
     tr_directive on_failure;  // default TR_RESTART
     tr_scope scope;
-    uint32_t max_restarts;    // default 3 ...
-    tr_nanos within;          // ... in 1 s
-    tr_nanos backoff_min;     // default 10 ms
-    tr_nanos backoff_max;     // default 1 s
-    double backoff_factor;    // default 2.0
-    double jitter;            // 0.0 to 1.0
-    tr_directive on_limit;    // default TR_ESCALATE, which stops the child too
-    bool keep_children;       // over a restart; default: stop them
-    bool clear_mailbox;       // over a restart, to dead letters; default: keep
-    bool retry_message;       // hand the failed message in again, once
+    uint32_t max_restarts;  // default 3 ...
+    tr_nanos within;        // ... in 1 s
+    tr_nanos backoff_min;   // default 10 ms
+    tr_nanos backoff_max;   // default 1 s
+    double backoff_factor;  // default 2.0
+    double jitter;          // 0.0 to 1.0
+    tr_directive on_limit;  // default TR_ESCALATE, which stops the child too
+    bool keep_children;     // over a restart; default: stop them
+    bool clear_mailbox;     // over a restart, to dead letters; default: keep
+    bool retry_message;     // hand the failed message in again, once
 } tr_supervision;
 
 TR_BEGIN_DECLS

@@ -27,24 +27,24 @@ typedef struct tr_thread tr_thread;  // an outside thread, real or simulated
 typedef struct tr_system_options {
     size_t size;
     const char *name;
-    const char *ns;                // namespace of virtual actors
-    uint32_t workers;              // default: CPUs
-    uint32_t blocking_threads;     // of tr_blocking, at most; default 64
-    const tr_supervision *supervision;       // default for all actors
+    const char *ns;                     // namespace of virtual actors
+    uint32_t workers;                   // default: CPUs
+    uint32_t blocking_threads;          // of tr_blocking, at most; default 64
+    const tr_supervision *supervision;  // default for all actors
     const tr_supervision *user_supervision;  // of the /user guardian
-    size_t memory_budget;          // of all mailboxes, bytes; default: none
-    uint32_t soft_limit;           // mailbox depth that slows senders down
-    uint32_t max_parked;           // waiting handlers; default 16384
-    size_t stack_size;             // of a handler that waits; default 256 KiB
-    tr_nanos ask_timeout;          // default 30 s
-    tr_nanos close_timeout;        // default 30 s
-    bool poll;                     // no workers: tr_poll drives
-    const void *world;             // tr_sim_world(sim); default: the real one
-    int log_level;                 // the lowest that is logged; default: all
+    size_t memory_budget;    // of all mailboxes, bytes; default: none
+    uint32_t soft_limit;     // mailbox depth that slows senders down
+    uint32_t max_parked;     // waiting handlers; default 16384
+    size_t stack_size;       // of a handler that waits; default 256 KiB
+    tr_nanos ask_timeout;    // default 30 s
+    tr_nanos close_timeout;  // default 30 s
+    bool poll;               // no workers: tr_poll drives
+    const void *world;       // tr_sim_world(sim); default: the real one
+    int log_level;           // the lowest that is logged; default: all
     /* Gets each record, borrowed, on the thread that logs. Default: stderr. */
     void (*log)(void *user, const tr_log_record *record);
     void *log_user;
-    uint32_t virtual_names;        // of virtual actors, at most; default 16 Mi
+    uint32_t virtual_names;  // of virtual actors, at most; default 16 Mi
     const tr_interceptor *const *interceptors;  // around all handlers of yours
     /*
      * A handler that neither returns nor waits for so long is reported once,
@@ -172,9 +172,8 @@ TR_API void tr_termination_done(tr_ctx *ctx);
  * system. Errors: TR_EINVAL, TR_EEXIST, TR_ELIMIT, TR_ENOMEM, TR_ECLOSED. A
  * polled or simulated system knows the name, but has one thread for all.
  */
-TR_API TR_NODISCARD tr_err
-tr_dispatcher_add(tr_system *sys, const char *name,
-                  const tr_dispatcher_options *options);
+TR_API TR_NODISCARD tr_err tr_dispatcher_add(
+    tr_system *sys, const char *name, const tr_dispatcher_options *options);
 /*
  * Runs fn(arg) on an outside thread, which under simulation belongs to the
  * process of sys in the simulated world: if that node is killed, the thread
@@ -208,8 +207,7 @@ TR_API void tr_publish(tr_from from, const tr_type *type, const void *payload);
  * Calls fn for each event of the type, one at a time, outside any actor, until
  * the system is closed. The event is borrowed. Errors: TR_ENOMEM, TR_ECLOSED.
  */
-typedef void (*tr_event_fn)(void *user, const tr_type *type,
-                            const void *event);
+typedef void (*tr_event_fn)(void *user, const tr_type *type, const void *event);
 TR_API TR_NODISCARD tr_err tr_on_event(tr_system *sys, const tr_type *type,
                                        tr_event_fn fn, void *user);
 
@@ -242,9 +240,8 @@ TR_END_DECLS
 /* Published by the library; `at` is tr_now. */
 TR_MESSAGE(tr_lifecycle, (tr_ref, actor), (tr_ref, parent),
            (const char *, name), (uint32_t, state), (int64_t, at));
-TR_MESSAGE(tr_dead_letter, (tr_ref, to), (tr_ref, sender),
-           (const char *, type), (const char *, text), (uint32_t, reason),
-           (int64_t, at));
+TR_MESSAGE(tr_dead_letter, (tr_ref, to), (tr_ref, sender), (const char *, type),
+           (const char *, text), (uint32_t, reason), (int64_t, at));
 TR_MESSAGE(tr_unhandled, (tr_ref, actor), (const char *, type));
 TR_MESSAGE(tr_supervision_event, (tr_ref, child), (uint32_t, err),
            (uint32_t, directive), (const char *, text));
@@ -254,8 +251,8 @@ TR_MESSAGE(tr_overload, (tr_ref, actor), (uint32_t, depth));
  * A handler has not returned, nor waited, for longer than its handler_limit:
  * the type it handles ("a hook" if none), for how long, since when.
  */
-TR_MESSAGE(tr_stuck, (tr_ref, actor), (const char *, type),
-           (int64_t, since_ns), (int64_t, at));
+TR_MESSAGE(tr_stuck, (tr_ref, actor), (const char *, type), (int64_t, since_ns),
+           (int64_t, at));
 /* Told to a router: it shall have so many workers, at least one. */
 TR_MESSAGE(tr_resize, (uint32_t, count));
 /* Sent to actors that called tr_on_terminate. */
@@ -269,9 +266,9 @@ TR_MESSAGE(tr_termination_hook);
     (tr_dispatcher_add)((sys), (name),                                         \
                         TR_OPTIONS(tr_dispatcher_options, __VA_ARGS__))
 
-#define tr_subscribe(ctx, T) (tr_subscribe)(TR_CTX(ctx), &T##_tr_type)
+#define tr_subscribe(ctx, T)   (tr_subscribe)(TR_CTX(ctx), &T##_tr_type)
 #define tr_unsubscribe(ctx, T) (tr_unsubscribe)(TR_CTX(ctx), &T##_tr_type)
-#define tr_publish(from, ...) TR_PUBLISH_(from, __VA_ARGS__, )
+#define tr_publish(from, ...)  TR_PUBLISH_(from, __VA_ARGS__, )
 #define TR_PUBLISH_(from, T, ...)                                              \
     __extension__(tr_publish)((from), &T##_tr_type, &(const T){__VA_ARGS__})
 #define tr_on_event(sys, T, fn, user)                                          \

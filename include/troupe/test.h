@@ -42,15 +42,13 @@ TR_API const void *tr_expect(tr_probe *probe, tr_nanos timeout,
 TR_API const tr_msg *tr_expect_any(tr_probe *probe, tr_nanos timeout,
                                    const char *site);
 /* No message comes for span, else the test fails at site. */
-TR_API void tr_expect_nothing(tr_probe *probe, tr_nanos span,
-                              const char *site);
+TR_API void tr_expect_nothing(tr_probe *probe, tr_nanos span, const char *site);
 
 TR_END_DECLS
 
 #ifndef __cplusplus
 
-#define tr_probe_subscribe(probe, T)                                           \
-    (tr_probe_subscribe)((probe), &T##_tr_type)
+#define tr_probe_subscribe(probe, T) (tr_probe_subscribe)((probe), &T##_tr_type)
 #define tr_expect(probe, timeout, T)                                           \
     ((const T *)(tr_expect)((probe), (timeout), &T##_tr_type, TR_HERE))
 #define tr_expect_any(probe, timeout)                                          \

@@ -41,7 +41,7 @@
 
 /* The object of this type whose member is at `pointer`. */
 #define tri_container_of(pointer, type, member)                                \
-    ((type *)(void *)((char *)(pointer)-offsetof(type, member)))
+    ((type *)(void *)((char *)(pointer) - offsetof(type, member)))
 
 #define TRI_COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
 

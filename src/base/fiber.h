@@ -65,7 +65,7 @@
 #endif
 #define TRI_FIBER_SPARE_WARM UINT32_C(64)
 #define TRI_FIBER_SPARE_MIN  UINT32_C(2)
-#define TRI_FIBER_SPARE_PART UINT32_C(4)  // of all: more is not kept as spare
+#define TRI_FIBER_SPARE_PART UINT32_C(4)    // of all: more is not kept as spare
 #define TRI_FIBER_TRIM_MAX   UINT32_C(128)  // at once: half a millisecond
 
 /*
@@ -196,8 +196,8 @@ void tri_fiber_thread_fini(tri_fiber *self);
 #else
 #define TRI_FIBER_MORE
 #endif
-static inline __attribute__((always_inline)) void
-tri_fiber_switch_raw(tri_fiber *from, tri_fiber *to)
+static inline __attribute__((always_inline)) void tri_fiber_switch_raw(
+    tri_fiber *from, tri_fiber *to)
 {
     __asm__ volatile("leaq 1f(%%rip), %%rax\n\t"
                      "movq %%rsp, 0(%%rdi)\n\t"

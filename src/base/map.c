@@ -198,8 +198,7 @@ tr_err tri_map_put_hashed(tri_map *map, uint64_t hash, const void *key,
 tr_err tri_map_put_bytes(tri_map *map, const void *key, size_t size,
                          void *value)
 {
-    return tri_map_put_hashed(map, tri_hash_bytes(key, size), key, size,
-                              value);
+    return tri_map_put_hashed(map, tri_hash_bytes(key, size), key, size, value);
 }
 
 void *tri_map_get(const tri_map *map, uint64_t key)

@@ -89,8 +89,8 @@ static int open_uninterrupted(const char *path, int flags)
     return fd;
 }
 
-tr_err tri_posix_file_open(tri_world *world, tri_file **out,
-                           const char *path, uint32_t flags)
+tr_err tri_posix_file_open(tri_world *world, tri_file **out, const char *path,
+                           uint32_t flags)
 {
     (void)world;
     TRI_CHECK(out != NULL);
@@ -307,8 +307,7 @@ void tri_posix_file_unmap(tri_file *file, void *at, size_t size)
     TRI_CHECK(munmap((char *)at - lead, size + lead) == 0);
 }
 
-tr_err tri_posix_file_remove(tri_world *world, const char *path,
-                             bool sync_dir)
+tr_err tri_posix_file_remove(tri_world *world, const char *path, bool sync_dir)
 {
     (void)world;
     if (unlink(path) != 0) {

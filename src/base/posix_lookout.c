@@ -37,8 +37,11 @@ extern void __sanitizer_set_death_callback(void (*callback)(void))
 static const struct {
     int number;
     const char *name;
-} deadly[] = {{SIGSEGV, "SIGSEGV"}, {SIGBUS, "SIGBUS"}, {SIGFPE, "SIGFPE"},
-              {SIGILL, "SIGILL"},   {SIGABRT, "SIGABRT"}};
+} deadly[] = {{SIGSEGV, "SIGSEGV"},
+              {SIGBUS, "SIGBUS"},
+              {SIGFPE, "SIGFPE"},
+              {SIGILL, "SIGILL"},
+              {SIGABRT, "SIGABRT"}};
 
 struct tri_lookout {
     tri_lookout_ops ops;
@@ -94,8 +97,8 @@ static bool is_default(int number)
 static void take_deadly(tri_lookout *it)
 {
     struct sigaction action = {.sa_sigaction = on_deadly,
-                               .sa_flags = SA_SIGINFO | SA_ONSTACK |
-                                           SA_RESETHAND};
+                               .sa_flags =
+                                   SA_SIGINFO | SA_ONSTACK | SA_RESETHAND};
 
     for (size_t i = 0; i < TRI_COUNT_OF(deadly); i++) {
         it->is_ours[i] = is_default(deadly[i].number) &&
@@ -137,8 +140,8 @@ static void on_tick(int number, siginfo_t *info, void *context)
 static bool make_timer(tri_lookout *it, int number)
 {
     struct sigaction action = {.sa_sigaction = on_tick,
-                               .sa_flags = SA_SIGINFO | SA_ONSTACK |
-                                           SA_RESTART};
+                               .sa_flags =
+                                   SA_SIGINFO | SA_ONSTACK | SA_RESTART};
     struct sigevent event = {.sigev_notify = SIGEV_THREAD_ID,
                              .sigev_signo = number};
 
@@ -214,7 +217,7 @@ static void give_stack_back(tri_lookout *it)
 }
 
 tr_err tri_lookout_start(tri_lookout **out, const tri_lookout_ops *ops,
-                       tr_nanos tick)
+                         tr_nanos tick)
 {
     *out = NULL;
     if (lookout_here != NULL) {

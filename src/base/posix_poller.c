@@ -238,10 +238,8 @@ int tri_posix_poller_fd(tri_poller *poller)
 
 static bool alarm_open(tri_poller *poller)
 {
-    struct epoll_event event = {.events = EPOLLIN,
-                                .data.u64 = WAKE_TOKEN};
-    poller->alarm = timerfd_create(CLOCK_MONOTONIC,
-                                   TFD_CLOEXEC | TFD_NONBLOCK);
+    struct epoll_event event = {.events = EPOLLIN, .data.u64 = WAKE_TOKEN};
+    poller->alarm = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
     if (poller->alarm < 0) {
         return false;
     }
@@ -264,7 +262,6 @@ void tri_posix_poller_alarm(tri_poller *poller, tr_nanos due)
         when.it_value.tv_sec = at / TR_SECONDS(1);
         when.it_value.tv_nsec = at % TR_SECONDS(1);
     }
-    int result = timerfd_settime(poller->alarm, TFD_TIMER_ABSTIME, &when,
-                                 NULL);
+    int result = timerfd_settime(poller->alarm, TFD_TIMER_ABSTIME, &when, NULL);
     TRI_CHECK(result == 0);
 }

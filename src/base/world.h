@@ -56,11 +56,11 @@ enum { TRI_LOCK_NONE, TRI_LOCK_SHARED, TRI_LOCK_EXCLUSIVE };
  */
 typedef struct tri_driven {
     void *system;
-    uint32_t (*runnable)(void *system);            // actors that could run now
-    void (*step)(void *system, uint32_t index);    // runs one of them
-    tr_nanos (*next_due)(void *system);            // TR_FOREVER: no timer
-    void (*fire)(void *system, tr_nanos now);      // runs what is due
-    void *world_data;                              // the world's own
+    uint32_t (*runnable)(void *system);          // actors that could run now
+    void (*step)(void *system, uint32_t index);  // runs one of them
+    tr_nanos (*next_due)(void *system);          // TR_FOREVER: no timer
+    void (*fire)(void *system, tr_nanos now);    // runs what is due
+    void *world_data;                            // the world's own
 } tri_driven;
 
 typedef struct tri_world_ops {
@@ -79,8 +79,8 @@ typedef struct tri_world_ops {
      * simulated process dies they are let go on after the run, with a disk
      * that fails, to free what they hold. Errors: TR_ENOMEM, TR_ELIMIT.
      */
-    tr_err (*thread_start)(tri_world *world, tri_thread **out,
-                           const char *name, void (*fn)(void *arg), void *arg);
+    tr_err (*thread_start)(tri_world *world, tri_thread **out, const char *name,
+                           void (*fn)(void *arg), void *arg);
     void (*thread_join)(tri_world *world, tri_thread *thread);
     /*
      * The processor time that a thread has had, and whether it would go on if

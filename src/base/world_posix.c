@@ -299,8 +299,8 @@ static bool posix_thread_is_runnable(tri_world *world, tri_thread *thread)
     (void)world;
     char text[128];  // number, name of 15 bytes, letter: that is all we need
     // Relaxed: as in thread_main.
-    int number = (int)atomic_load_explicit(&thread->number,
-                                           memory_order_relaxed);
+    int number =
+        (int)atomic_load_explicit(&thread->number, memory_order_relaxed);
     if (number == 0) {
         return true;
     }
@@ -378,8 +378,8 @@ static void posix_pause(tri_world *world)
 static bool posix_can_barrier(tri_world *world)
 {
     (void)world;
-    return syscall(SYS_membarrier,
-                   MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0;
+    return syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0,
+                   0) == 0;
 }
 
 static void posix_barrier(tri_world *world)
@@ -475,8 +475,8 @@ tri_world *tri_world_posix(void)
 
 tri_world *tri_world_given(const void *option, const char *site)
 {
-    tri_world *world = option != NULL ? (tri_world *)(uintptr_t)option
-                                      : tri_world_posix();
+    tri_world *world =
+        option != NULL ? (tri_world *)(uintptr_t)option : tri_world_posix();
     if (world->magic != TRI_WORLD_MAGIC) {
         tr_abort(site, "the option .world is no world: give it "
                        "tr_sim_world(sim), not sim itself");

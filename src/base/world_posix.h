@@ -35,8 +35,8 @@ void tri_posix_poller_alarm(tri_poller *poller, tr_nanos due);
 
 /* ---- files ---- */
 
-tr_err tri_posix_file_open(tri_world *world, tri_file **out,
-                           const char *path, uint32_t flags);
+tr_err tri_posix_file_open(tri_world *world, tri_file **out, const char *path,
+                           uint32_t flags);
 void tri_posix_file_close(tri_file *file);
 tr_err tri_posix_file_read(tri_file *file, void *at, size_t size,
                            uint64_t offset, size_t *done);
@@ -50,8 +50,7 @@ tr_err tri_posix_file_lock(tri_file *file, uint64_t offset, uint64_t size,
 tr_err tri_posix_file_map(tri_file *file, uint64_t offset, size_t size,
                           void **out);
 void tri_posix_file_unmap(tri_file *file, void *at, size_t size);
-tr_err tri_posix_file_remove(tri_world *world, const char *path,
-                             bool sync_dir);
+tr_err tri_posix_file_remove(tri_world *world, const char *path, bool sync_dir);
 tr_err tri_posix_file_exists(tri_world *world, const char *path, bool *out);
 
 #endif

@@ -57,25 +57,21 @@ static void list_remove(tri_shard *shard, tri_active *a)
 /* ---- one more, one less ---- */
 
 /* What an activation needs beside the record; false: no memory. */
-static bool active_new(tri_cluster *cluster, tri_worker *worker,
-                       tri_virtual *v)
+static bool active_new(tri_cluster *cluster, tri_worker *worker, tri_virtual *v)
 {
-    tri_active *a = tri_cache_alloc(&worker->cache,
-                                    tri_class_of(sizeof(*a)));
+    tri_active *a = tri_cache_alloc(&worker->cache, tri_class_of(sizeof(*a)));
     if (a == NULL) {
         return false;
     }
-    *a = (tri_active){
-        .v = v,
-        // Whatever it has handled at the next sweep is news.
-        .seen = UINT64_MAX,
-        // Relaxed: only that they differ, and grow, counts.
-        .order = atomic_fetch_add_explicit(&cluster->activations, 1,
-                                           memory_order_relaxed)};
+    *a = (tri_active){.v = v,
+                      // Whatever it has handled at the next sweep is news.
+                      .seen = UINT64_MAX,
+                      // Relaxed: only that they differ, and grow, counts.
+                      .order = atomic_fetch_add_explicit(
+                          &cluster->activations, 1, memory_order_relaxed)};
     v->active = a;
     // Where there is a bus it has asked for the place already.
-    a->loads = v->kind->props->storage != NULL &&
-               tri_bus_of(cluster) == NULL;
+    a->loads = v->kind->props->storage != NULL && tri_bus_of(cluster) == NULL;
     if (a->loads) {
         tri_line_count(&cluster->line);
     }
@@ -84,8 +80,7 @@ static bool active_new(tri_cluster *cluster, tri_worker *worker,
 
 static void active_free(tri_worker *worker, tri_virtual *v)
 {
-    tri_cache_free(&worker->cache, tri_class_of(sizeof(*v->active)),
-                   v->active);
+    tri_cache_free(&worker->cache, tri_class_of(sizeof(*v->active)), v->active);
     v->active = NULL;
 }
 
@@ -100,9 +95,9 @@ static tr_err enter_directory(tri_cluster *cluster, tri_virtual *v)
     if (v->kind->workers > 0 || tri_bus_of(cluster) != NULL) {
         return TR_OK;  // may be anywhere; or was registered before: bus.h
     }
-    TR_TRY(tri_directory_register_hashed(&cluster->directory, v->hash,
-                                         v->text, v->size,
-                                         place_of(cluster, v), &decision));
+    TR_TRY(tri_directory_register_hashed(&cluster->directory, v->hash, v->text,
+                                         v->size, place_of(cluster, v),
+                                         &decision));
     // One node: nobody else can have registered it.
     TRI_CHECK(decision.kind == TRI_PLACE_ON_NODE);
     return TR_OK;
@@ -118,15 +113,13 @@ static void leave_directory(tri_cluster *cluster, tri_worker *worker,
         tri_bus_gone(cluster, worker, v);
         return;
     }
-    bool was = tri_directory_unregister_hashed(&cluster->directory, v->hash,
-                                               v->text, v->size,
-                                               place_of(cluster, v));
+    bool was = tri_directory_unregister_hashed(
+        &cluster->directory, v->hash, v->text, v->size, place_of(cluster, v));
     TRI_CHECK(was);
 }
 
 /* Makes the cell ready for another life; its mailbox is still closed. */
-static tr_err prepare(tri_cluster *cluster, tri_worker *worker,
-                      tri_virtual *v)
+static tr_err prepare(tri_cluster *cluster, tri_worker *worker, tri_virtual *v)
 {
     tri_cell *cell = &v->cell;
     tri_kind *kind = v->kind;
@@ -148,8 +141,8 @@ static tr_err prepare(tri_cluster *cluster, tri_worker *worker,
                           memory_order_relaxed);
     // Before it has a parent, who may tell it to stop.
     TR_TRY(enter_directory(cluster, v));
-    tr_err err = tri_children_link(worker, tri_ref_cell(cluster->guardian),
-                                   cell);
+    tr_err err =
+        tri_children_link(worker, tri_ref_cell(cluster->guardian), cell);
     if (err != TR_OK) {
         leave_directory(cluster, worker, v);
         atomic_store_explicit(&cell->signals, 0, memory_order_relaxed);
@@ -203,8 +196,7 @@ static tr_err try_activate(tri_cluster *cluster, tri_worker *worker,
     tri_count(&tri_lives_of(worker, cell)->spawned);
     list_append(&cluster->shards[v->shard], v->active);
     cell->queue = mail;
-    atomic_store_explicit(&cell->queued, length_of(mail),
-                          memory_order_relaxed);
+    atomic_store_explicit(&cell->queued, length_of(mail), memory_order_relaxed);
     // Release, both: open the lanes after all of the above.
     atomic_store_explicit(&cell->sys_mail, 0, memory_order_release);
     atomic_store_explicit(&cell->mail, 0, memory_order_release);
@@ -221,8 +213,7 @@ tr_err tri_activate(tri_cluster *cluster, tri_worker *worker, tri_virtual *v,
     return err;
 }
 
-void tri_activate_go(tri_cluster *cluster, tri_worker *worker,
-                     tri_virtual *v)
+void tri_activate_go(tri_cluster *cluster, tri_worker *worker, tri_virtual *v)
 {
     tri_kind *kind = v->kind;
     tri_schedule_fresh(worker, &v->cell);
@@ -234,8 +225,7 @@ void tri_activate_go(tri_cluster *cluster, tri_worker *worker,
     }
 }
 
-void tri_activate_end(tri_cluster *cluster, tri_worker *worker,
-                      tri_virtual *v)
+void tri_activate_end(tri_cluster *cluster, tri_worker *worker, tri_virtual *v)
 {
     tri_cell *cell = &v->cell;
     leave_directory(cluster, worker, v);
@@ -246,6 +236,5 @@ void tri_activate_end(tri_cluster *cluster, tri_worker *worker,
     atomic_fetch_sub_explicit(&cluster->active, 1, memory_order_relaxed);
     atomic_fetch_sub_explicit(&v->kind->active, 1, memory_order_relaxed);
     atomic_store_explicit(&cell->signals, 0, memory_order_relaxed);
-    atomic_store_explicit(&cell->life, TR_STATE_CREATED,
-                          memory_order_relaxed);
+    atomic_store_explicit(&cell->life, TR_STATE_CREATED, memory_order_relaxed);
 }

@@ -18,11 +18,9 @@
 tr_err tri_activate(tri_cluster *cluster, tri_worker *worker, tri_virtual *v,
                     tri_node *mail);
 /* What is due once the lock is gone. */
-void tri_activate_go(tri_cluster *cluster, tri_worker *worker,
-                     tri_virtual *v);
+void tri_activate_go(tri_cluster *cluster, tri_worker *worker, tri_virtual *v);
 /* With the shard's lock: the activation is over, its lanes are closed. */
-void tri_activate_end(tri_cluster *cluster, tri_worker *worker,
-                      tri_virtual *v);
+void tri_activate_end(tri_cluster *cluster, tri_worker *worker, tri_virtual *v);
 
 /* ---- catalog.c ---- */
 

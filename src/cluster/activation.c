@@ -53,8 +53,7 @@ tri_activation tri_activation_of(tri_virtual *v)
 void tri_activation_set(tri_virtual *v, tri_activation state)
 {
     tri_activation before = tri_activation_of(v);
-    if (state == TRI_ACTIVATION_CREATING &&
-        before == TRI_ACTIVATION_INVALID) {
+    if (state == TRI_ACTIVATION_CREATING && before == TRI_ACTIVATION_INVALID) {
         before = TRI_ACTIVATION_NONE;  // another activation begins
     }
     TRI_CHECK(tri_activation_legal(before, state));

@@ -38,11 +38,10 @@ tri_writer tri_bus_item(tri_bus *bus, tri_item item)
     return w;
 }
 
-tr_err tri_bus_tell(tri_bus *bus, tri_worker *worker,
-                    const tri_bus_note *note)
+tr_err tri_bus_tell(tri_bus *bus, tri_worker *worker, const tri_bus_note *note)
 {
-    tr_msg *msg = tri_msg_new(&worker->cache, &tri_bus_note_tr_type, note,
-                              false);
+    tr_msg *msg =
+        tri_msg_new(&worker->cache, &tri_bus_note_tr_type, note, false);
     if (msg == NULL) {
         return TR_ENOMEM;
     }
@@ -63,8 +62,7 @@ static void fire(tri_bus *bus, tr_nanos now)
         if (tri_timer_kind(timer) == WHEEL_CALL) {
             tri_call_timer(bus, (tri_call *)(void *)timer);
         } else {
-            tri_route_timer(bus,
-                            tri_container_of(timer, tri_route, timer));
+            tri_route_timer(bus, tri_container_of(timer, tri_route, timer));
         }
     }
 }
@@ -89,8 +87,7 @@ static bool try_again(tri_bus *bus)
         // Relaxed: a kind that comes meanwhile sets it anew.
         atomic_store_explicit(&bus->announce, false, memory_order_relaxed);
         if (!tri_bus_announce(bus)) {
-            atomic_store_explicit(&bus->announce, true,
-                                  memory_order_relaxed);
+            atomic_store_explicit(&bus->announce, true, memory_order_relaxed);
         }
     }
     bool answers = tri_call_owed(bus), watches = tri_watch_owed(bus);
@@ -112,8 +109,7 @@ void tri_bus_settle(tri_bus *bus)
     }
     // A stream that has ended may have put something into another.
     for (uint32_t i = 0; i < bus->nodes; i++) {
-        tri_session *s = bus->peers[i] != NULL ? &bus->peers[i]->session
-                                               : NULL;
+        tri_session *s = bus->peers[i] != NULL ? &bus->peers[i]->session : NULL;
         if (s != NULL) {
             tri_session_pump(s, now);
             tr_nanos next = tri_session_next(s);
@@ -268,8 +264,8 @@ static tr_err bus_stop(tr_ctx *ctx, Bus *self, tr_reason reason)
     tri_route *next;
     for (tri_route *r = bus->routes; r != NULL; r = next) {
         next = r->next;
-        tri_node *mail = tri_catalog_take(cluster, tri_bus_worker(bus), r->v,
-                                          false);
+        tri_node *mail =
+            tri_catalog_take(cluster, tri_bus_worker(bus), r->v, false);
         while (mail != NULL) {
             tri_node *rest = mail->next;
             tri_dead(tri_bus_worker(bus), tri_bus_ref(bus, r->v),
@@ -308,7 +304,8 @@ tr_ref tri_bus_spawn(tri_actor_from *who, tri_bus *bus)
                              .max_restarts = UINT32_MAX,
                              .backoff_min = TRI_ROUTE_RETRY,
                              .backoff_max = TR_SECONDS(1)};
-    tr_spawn_options options = {.size = sizeof(options), .name = "bus",
+    tr_spawn_options options = {.size = sizeof(options),
+                                .name = "bus",
                                 .init = &(Bus){.bus = bus},
                                 .init_size = sizeof(Bus),
                                 .supervision = &policy};
@@ -344,8 +341,10 @@ void tri_bus_shard(tr_system *sys, uint32_t shard, uint32_t owner,
                    uint64_t epoch)
 {
     tell_outside(sys, &tri_bus_note_tr_type,
-                 &(tri_bus_note){.what = TRI_NOTE_SHARD, .record = shard,
-                                 .number = owner, .extra = epoch});
+                 &(tri_bus_note){.what = TRI_NOTE_SHARD,
+                                 .record = shard,
+                                 .number = owner,
+                                 .extra = epoch});
 }
 
 void tri_bus_dead(tr_system *sys, uint32_t node)
@@ -369,8 +368,7 @@ void tri_bus_host(tri_cluster *cluster, tri_worker *worker,
         tri_bus_note note = {.what = TRI_NOTE_KIND};
         if (tri_bus_tell(bus, worker, &note) == TR_ENOMEM) {
             tri_logf(bus->sys, TR_LOG_ERROR, NULL, NULL,
-                     "out of memory: other nodes hear of %s later",
-                     kind->name);
+                     "out of memory: other nodes hear of %s later", kind->name);
         }
     }
 }

@@ -24,10 +24,10 @@
 #include "cluster/session.h"
 
 enum {
-    TRI_TYPES_MAX = 4096,        // types one peer may declare
-    TRI_KIND_NAMES_MAX = 4096,   // kinds one peer may host
-    TRI_ROUTE_MAX = 1 << 16,     // messages that wait for one route
-    TRI_CALLS_MAX = 1 << 20,     // requests without an answer
+    TRI_TYPES_MAX = 4096,       // types one peer may declare
+    TRI_KIND_NAMES_MAX = 4096,  // kinds one peer may host
+    TRI_ROUTE_MAX = 1 << 16,    // messages that wait for one route
+    TRI_CALLS_MAX = 1 << 20,    // requests without an answer
     TRI_NODE_NONE = UINT32_MAX,
 };
 
@@ -38,7 +38,7 @@ enum {
 #define TRI_ROUTE_HOLD  TR_SECONDS(10)  // then the mail is given up
 #define TRI_ASK_WAIT    TR_SECONDS(10)  // for an owner that says nothing
 #define TRI_FLUSH_WAIT  TR_SECONDS(10)
-#define TRI_HANDOVER    TR_SECONDS(1)   // for claims of a shard's actors
+#define TRI_HANDOVER    TR_SECONDS(1)  // for claims of a shard's actors
 #define TRI_TTL_MAX_MS  (UINT32_C(24) * 60 * 60 * 1000)
 
 typedef struct tri_bus tri_bus;
@@ -84,86 +84,86 @@ typedef struct tri_parcel {
     struct tri_parcel *next;
     uint8_t kind;
     uint8_t forwards;
-    uint8_t returns;          // of MESSAGE: times it has come back
+    uint8_t returns;  // of MESSAGE: times it has come back
     tri_virtual *v;
-    tr_msg *msg;              // owned; NULL once a call has it
-    uint64_t call;            // correlation of its tri_call; 0: none
-    uint32_t origin;          // node
-    uint64_t token;           // of PASSED: when it came
-    uint64_t number;          // of FLUSH: the place its origin has heard of
-    tri_envelope *head;       // owned
-    unsigned char *bytes;     // owned: the payload of head
-    tri_known_type type;      // owned texts: of the payload
+    tr_msg *msg;           // owned; NULL once a call has it
+    uint64_t call;         // correlation of its tri_call; 0: none
+    uint32_t origin;       // node
+    uint64_t token;        // of PASSED: when it came
+    uint64_t number;       // of FLUSH: the place its origin has heard of
+    tri_envelope *head;    // owned
+    unsigned char *bytes;  // owned: the payload of head
+    tri_known_type type;   // owned texts: of the payload
 } tri_parcel;
 
 typedef enum tri_route_state {
     TRI_ROUTE_NONE,
-    TRI_ROUTE_ASKING,    // the owner, or pausing before asking again
+    TRI_ROUTE_ASKING,  // the owner, or pausing before asking again
     TRI_ROUTE_REMOTE,
     TRI_ROUTE_FLUSHING,  // the marker is on its way through that node
 } tri_route_state;
 
 typedef struct tri_route {
-    struct tri_route *next;   // in bus->routes
+    struct tri_route *next;  // in bus->routes
     tri_virtual *v;
 
     /* ---- under the lock of the shard ---- */
-    uint64_t here;            // number of the activation here, or 0
-    uint64_t last;            // the largest that was begun here or given back
-    bool away;                // our messages may be under way elsewhere
+    uint64_t here;  // number of the activation here, or 0
+    uint64_t last;  // the largest that was begun here or given back
+    bool away;      // our messages may be under way elsewhere
 
     /* ---- the bus's own ---- */
     uint8_t state;
-    bool only_look;           // the question must not place it
-    tri_place place;          // of REMOTE: the cache
-    tr_nanos at;              // when that was learnt
-    tri_place next_place;     // of FLUSHING: where it is now
-    uint64_t token;           // of the question or the marker
-    tr_nanos since;           // the question failed for the first time; 0: no
+    bool only_look;        // the question must not place it
+    tri_place place;       // of REMOTE: the cache
+    tr_nanos at;           // when that was learnt
+    tri_place next_place;  // of FLUSHING: where it is now
+    uint64_t token;        // of the question or the marker
+    tr_nanos since;        // the question failed for the first time; 0: no
     tri_timer timer;
     tri_parcel *first, *last_parcel;
-    tri_parcel *last_back;    // of FLUSHING: the last that came back
+    tri_parcel *last_back;  // of FLUSHING: the last that came back
     uint32_t count;
-    tri_watch *watches;       // of ours, for an actor that is there
-    uint64_t watchers;        // nodes that watch the one that is here
-    uint64_t ended;           // nodes that must still hear of its end,
-    uint32_t reason;          // ... and why it ended
-    bool watches_owed;        // ended, or our watch, could not be sent
-    bool claim_owed;          // to the present owner of its shard
+    tri_watch *watches;  // of ours, for an actor that is there
+    uint64_t watchers;   // nodes that watch the one that is here
+    uint64_t ended;      // nodes that must still hear of its end,
+    uint32_t reason;     // ... and why it ended
+    bool watches_owed;   // ended, or our watch, could not be sent
+    bool claim_owed;     // to the present owner of its shard
 } tri_route;
 
 /* A request that was sent: the callback (BU5). */
 typedef struct tri_call {
-    tri_timer timer;          // first: found by it
+    tri_timer timer;  // first: found by it
     uint64_t correlation;
-    tr_msg *msg;              // owned: it becomes an error, or is answered
+    tr_msg *msg;  // owned: it becomes an error, or is answered
     tri_virtual *v;
     uint32_t node;
-    bool lost;                // with its node: it ends if it has been sent
+    bool lost;  // with its node: it ends if it has been sent
     tr_nanos started, deadline;
 } tri_call;
 
 /* A request that came: whom to answer. */
 typedef struct tri_heard {
-    struct tri_heard *next;   // in bus->owed
+    struct tri_heard *next;  // in bus->owed
     uint64_t id;
-    uint64_t correlation;     // of the asker's node
+    uint64_t correlation;  // of the asker's node
     uint32_t node;
     tri_virtual *v;
-    uint64_t told;            // the place that the asker believed in
-    char sender[];            // the asker, or ""
+    uint64_t told;  // the place that the asker believed in
+    char sender[];  // the asker, or ""
 } tri_heard;
 
 typedef struct tri_bus_counts {
-    uint64_t sent, received;    // envelopes
-    uint64_t passed;            // of those received
-    uint64_t too_often;         // passed on more than MS7 allows
-    uint64_t unknown;           // answers without a call (BU3)
-    uint64_t moved;             // caches that were corrected
-    uint64_t races;             // claims that lost
+    uint64_t sent, received;  // envelopes
+    uint64_t passed;          // of those received
+    uint64_t too_often;       // passed on more than MS7 allows
+    uint64_t unknown;         // answers without a call (BU3)
+    uint64_t moved;           // caches that were corrected
+    uint64_t races;           // claims that lost
     uint64_t lost_streams;
-    uint64_t damaged;           // packets
-    uint64_t refused;           // envelopes that break the rules
+    uint64_t damaged;  // packets
+    uint64_t refused;  // envelopes that break the rules
 } tri_bus_counts;
 
 struct tri_bus {
@@ -174,31 +174,31 @@ struct tri_bus {
     uint32_t here, nodes;
     uint64_t life;
     char address[300];
-    tr_ctx *ctx;              // of the turn
-    bool closed;              // its actor has ended
-    bool has_bell;            // there was memory for it
-    tr_nanos timer_due;       // of the bell; TR_FOREVER: not set
+    tr_ctx *ctx;                           // of the turn
+    bool closed;                           // its actor has ended
+    bool has_bell;                         // there was memory for it
+    tr_nanos timer_due;                    // of the bell; TR_FOREVER: not set
     tri_peer *peers[TRI_DIRECTORY_NODES];  // made on demand (BU9)
-    tri_lock kinds_lock;      // kinds: looked at by senders too
+    tri_lock kinds_lock;                   // kinds: looked at by senders too
     tri_map kinds;
     tri_wheel wheel;
-    tri_lock routes_lock;     // of the list
+    tri_lock routes_lock;  // of the list
     tri_route *routes;
-    tri_map asked;            // token -> tri_route
+    tri_map asked;  // token -> tri_route
     tri_map calls, heard;
-    bool calls_lost;          // some call is lost
-    tri_heard *owed;          // answers there was no memory for
-    bool watches_owed;        // some route has watches_owed
-    _Atomic(bool) announce;   // not all have heard of all our kinds
-    uint64_t greet_owed;      // nodes that are to get a hello from us
-    uint64_t next_number;     // correlations and tokens (VA13)
+    bool calls_lost;         // some call is lost
+    tri_heard *owed;         // answers there was no memory for
+    bool watches_owed;       // some route has watches_owed
+    _Atomic(bool) announce;  // not all have heard of all our kinds
+    uint64_t greet_owed;     // nodes that are to get a hello from us
+    uint64_t next_number;    // correlations and tokens (VA13)
     struct {
-        uint64_t missing;     // whose claims we wait for, as the owner: with
-                              // the shard's lock, for senders look at it
+        uint64_t missing;  // whose claims we wait for, as the owner: with
+                           // the shard's lock, for senders look at it
         tr_nanos until;
-        bool owed;            // our claims are not all queued yet
-    } *handover;              // of each shard
-    bool claims_owed;         // of some shard
+        bool owed;     // our claims are not all queued yet
+    } *handover;       // of each shard
+    bool claims_owed;  // of some shard
     tri_bus_counts counts;
 };
 
@@ -212,10 +212,10 @@ typedef struct tri_bus_options {
     tri_transport *transport;  // borrowed until the system is closed
     uint32_t node;             // its number, below nodes
     uint32_t nodes;
-    uint64_t life;             // its incarnation, larger than in earlier ones
-    const char *address;       // host:port; NULL: none
-    const tri_bus_view *views; // borrowed for the call: what has changed
-    uint32_t view_count;       // ... since epoch 1
+    uint64_t life;              // its incarnation, larger than in earlier ones
+    const char *address;        // host:port; NULL: none
+    const tri_bus_view *views;  // borrowed for the call: what has changed
+    uint32_t view_count;        // ... since epoch 1
 } tri_bus_options;
 
 /* ---- any thread, not in a turn ---- */
@@ -242,11 +242,9 @@ tri_bus_counts tri_bus_count(tr_system *sys);
 /* May an activation begin here, now? Then its place is registered. */
 bool tri_bus_begin_here(tri_cluster *cluster, tri_virtual *v);
 /* The record has mail for the bus. Errors: TR_ENOMEM, TR_ECLOSED. */
-tr_err tri_bus_look(tri_cluster *cluster, tri_worker *worker,
-                    tri_virtual *v);
+tr_err tri_bus_look(tri_cluster *cluster, tri_worker *worker, tri_virtual *v);
 /* It could not begin: its place is given back, if it has one. */
-void tri_bus_back_out(tri_cluster *cluster, tri_worker *worker,
-                      tri_virtual *v);
+void tri_bus_back_out(tri_cluster *cluster, tri_worker *worker, tri_virtual *v);
 /* Its activation is over. */
 void tri_bus_gone(tri_cluster *cluster, tri_worker *worker, tri_virtual *v);
 
@@ -290,8 +288,7 @@ enum {
     TRI_NOTE_SHARD,
     TRI_NOTE_DEAD,
 };
-tr_err tri_bus_tell(tri_bus *bus, tri_worker *worker,
-                    const tri_bus_note *note);
+tr_err tri_bus_tell(tri_bus *bus, tri_worker *worker, const tri_bus_note *note);
 
 static inline tri_worker *tri_bus_worker(tri_bus *bus)
 {
@@ -359,8 +356,7 @@ void tri_parcel_done(tri_bus *bus, tri_parcel *p, bool received, bool sent);
 /* What a dead letter says of an error. */
 uint32_t tri_bus_reason(tr_err err);
 /* Takes p: it cannot be delivered. */
-void tri_parcel_fail(tri_bus *bus, tri_parcel *p, tr_err err,
-                     const char *text);
+void tri_parcel_fail(tri_bus *bus, tri_parcel *p, tr_err err, const char *text);
 void tri_parcel_free(tri_bus *bus, tri_parcel *p);
 /* The record of a text of our namespace; NULL: none, and *err. */
 tri_virtual *tri_bus_record(tri_bus *bus, const char *text, tr_err *err);
@@ -413,8 +409,7 @@ void tri_call_refuse_later(tri_bus *bus, const tri_envelope *head,
 
 /* bus_watch.c */
 void tri_watch_note(tri_bus *bus, const tri_bus_note *note);
-bool tri_watch_item(tri_bus *bus, tri_peer *peer, tri_item item,
-                    tri_reader *r);
+bool tri_watch_item(tri_bus *bus, tri_peer *peer, tri_item item, tri_reader *r);
 /* Notices there was no memory for. True: some are left. */
 bool tri_watch_owed(tri_bus *bus);
 void tri_watch_place(tri_bus *bus, tri_route *r, bool found);

@@ -43,8 +43,8 @@ static void complete_here(tri_bus *bus, uint64_t correlation, tri_virtual *v,
         err = TR_ESCHEMA;
     }
     if (err == TR_OK) {
-        tri_answer_value(tri_bus_worker(bus), call->msg,
-                         tri_bus_ref(bus, v), reply->payload);
+        tri_answer_value(tri_bus_worker(bus), call->msg, tri_bus_ref(bus, v),
+                         reply->payload);
     } else {
         tri_answer_error(tri_bus_worker(bus), call->msg, err, text);
     }
@@ -53,8 +53,7 @@ static void complete_here(tri_bus *bus, uint64_t correlation, tri_virtual *v,
 
 static bool is_often(const tri_envelope *head)
 {
-    return head->forwards > TRI_FORWARDS_MAX ||
-           head->returns > TRI_RETURNS_MAX;
+    return head->forwards > TRI_FORWARDS_MAX || head->returns > TRI_RETURNS_MAX;
 }
 
 bool tri_call_refuse(tri_bus *bus, const tri_envelope *head, tri_virtual *v,
@@ -116,7 +115,8 @@ void tri_call_complete(tri_bus *bus, tri_peer *peer, const tri_envelope *e)
     tri_wheel_cancel(&bus->wheel, &call->timer);
     tri_worker *worker = tri_bus_worker(bus);
     if (e->moved != 0) {
-        tri_place place = {.node = e->moved_node, .number = e->moved,
+        tri_place place = {.node = e->moved_node,
+                           .number = e->moved,
                            .life = peer->session.in_life};
         tri_route_learn(bus, call->v, place);
     }
@@ -134,13 +134,11 @@ void tri_call_complete(tri_bus *bus, tri_peer *peer, const tri_envelope *e)
         err = tri_type_read(bus, type, e->payload, &value, text, sizeof(text));
     }
     if (err == TR_OK) {
-        tri_answer_value(worker, call->msg, tri_bus_ref(bus, call->v),
-                         value);
+        tri_answer_value(worker, call->msg, tri_bus_ref(bus, call->v), value);
         tri_value_release(type, value, NULL);
         free(value);
     } else {
-        tri_answer_error(worker, call->msg, err,
-                         text[0] != '\0' ? text : NULL);
+        tri_answer_error(worker, call->msg, err, text[0] != '\0' ? text : NULL);
     }
     free(call);
 }
@@ -160,11 +158,14 @@ bool tri_bus_reply(tri_worker *worker, tri_cell *cell, tr_msg *reply)
     if (heard == NULL) {
         return false;
     }
-    tr_ctx ctx = {.magic = TRI_CTX_MAGIC, .sys = bus->sys,
-                  .quick_tag = TRI_NO_TAG, .worker = worker,
+    tr_ctx ctx = {.magic = TRI_CTX_MAGIC,
+                  .sys = bus->sys,
+                  .quick_tag = TRI_NO_TAG,
+                  .worker = worker,
                   .cell = cell};
     bus->ctx = &ctx;
-    tri_envelope e = {.direction = TRI_RESPONSE, .target_node = heard->node,
+    tri_envelope e = {.direction = TRI_RESPONSE,
+                      .target_node = heard->node,
                       .sender_node = bus->here,
                       .correlation = heard->correlation};
     memcpy(e.target, heard->sender, strlen(heard->sender) + 1);

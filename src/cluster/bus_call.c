@@ -78,8 +78,7 @@ static tr_err begin_call(tri_bus *bus, tri_route *r, tri_parcel *p,
 
 void tri_call_undo(tri_bus *bus, tri_parcel *p)
 {
-    tri_call *call = p->call != 0 ? tri_map_remove(&bus->calls, p->call)
-                                  : NULL;
+    tri_call *call = p->call != 0 ? tri_map_remove(&bus->calls, p->call) : NULL;
     if (call != NULL) {
         tri_wheel_cancel(&bus->wheel, &call->timer);
         p->msg = call->msg;
@@ -107,8 +106,10 @@ static tr_err write_ours(tri_bus *bus, tri_route *r, tri_parcel *p,
 {
     tr_msg *msg = p->msg;
     const tr_type *type = msg->node.type;
-    tri_envelope e = {.direction = TRI_ONE_WAY, .target_node = r->place.node,
-                      .sender_node = bus->here, .place = r->place.number,
+    tri_envelope e = {.direction = TRI_ONE_WAY,
+                      .target_node = r->place.node,
+                      .sender_node = bus->here,
+                      .place = r->place.number,
                       .place_life = r->place.life,
                       .through = msg->node.flags & TRI_MSG_FOREIGN
                                      ? TRI_THROUGH_ALL
@@ -165,8 +166,8 @@ static tr_err write_passed(tri_bus *bus, tri_route *r, tri_parcel *p,
     e.type = tri_type_declare_as(bus, peer, p->type.name, p->type.schema,
                                  p->type.table);
     if (e.direction == TRI_REQUEST) {
-        e.ttl_ms = ttl_of(bus, (tr_nanos)p->token +
-                                   TR_MS((tr_nanos)p->head->ttl_ms));
+        e.ttl_ms =
+            ttl_of(bus, (tr_nanos)p->token + TR_MS((tr_nanos)p->head->ttl_ms));
         if (e.ttl_ms == 0) {
             return TR_ETIMEDOUT;
         }
@@ -188,9 +189,8 @@ static tr_err write_passed(tri_bus *bus, tri_route *r, tri_parcel *p,
 
 static void send_mark(tri_bus *bus, tri_route *r, tri_parcel *p)
 {
-    tri_writer w = tri_bus_item(bus, p->kind == TRI_PARCEL_FLUSH
-                                         ? TRI_ITEM_FLUSH
-                                         : TRI_ITEM_CONTROL);
+    tri_writer w = tri_bus_item(
+        bus, p->kind == TRI_PARCEL_FLUSH ? TRI_ITEM_FLUSH : TRI_ITEM_CONTROL);
     tri_write_u32(&w, p->origin);
     tri_write_u64(&w, p->token);
     tri_write_u8(&w, (uint8_t)(p->forwards + 1));
@@ -221,9 +221,8 @@ void tri_call_send(tri_bus *bus, tri_route *r, tri_parcel *p)
     if (peer != NULL && tri_session_is_full(&peer->session)) {
         err = TR_EFULL;  // before its type is declared
     } else if (peer != NULL) {
-        err = p->kind == TRI_PARCEL_PASSED
-                  ? write_passed(bus, r, p, peer, &w)
-                  : write_ours(bus, r, p, peer, &w);
+        err = p->kind == TRI_PARCEL_PASSED ? write_passed(bus, r, p, peer, &w)
+                                           : write_ours(bus, r, p, peer, &w);
     }
     if (err == TR_OK && !tri_bus_put_mail(bus, r->place.node, &w, p)) {
         err = tri_session_is_full(&peer->session) ? TR_EFULL : TR_ENOMEM;

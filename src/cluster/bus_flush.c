@@ -222,10 +222,11 @@ void tri_route_flushed(tri_bus *bus, tri_peer *peer, tri_reader *reader)
         return;
     }
     if (how == FLUSHED_JOIN) {  // through that node, wherever it leads
-        r->next_place = (tri_place){.node = peer->node,
-                                    .number = TRI_NUMBER_NONE};
+        r->next_place =
+            (tri_place){.node = peer->node, .number = TRI_NUMBER_NONE};
     } else if (number != 0) {  // where the messages are, whatever we heard
-        r->next_place = (tri_place){.node = peer->node, .number = number,
+        r->next_place = (tri_place){.node = peer->node,
+                                    .number = number,
                                     .life = peer->session.in_life};
     }
     tri_flush_end(bus, r);

@@ -31,10 +31,10 @@ static tr_err hear(tri_bus *bus, tri_parcel *p, tr_msg *msg)
         free(heard);
         return TR_ENOMEM;
     }
-    *tri_msg_ask(msg) = (tri_ask){
-        .correlation = heard->id,
-        .deadline = (tr_nanos)p->token + TR_MS((tr_nanos)p->head->ttl_ms),
-        .site = "another node"};
+    *tri_msg_ask(msg) = (tri_ask){.correlation = heard->id,
+                                  .deadline = (tr_nanos)p->token +
+                                              TR_MS((tr_nanos)p->head->ttl_ms),
+                                  .site = "another node"};
     msg->sender = bus->self;
     return TR_OK;
 }
@@ -71,8 +71,8 @@ tr_msg *tri_call_decode(tri_bus *bus, tri_parcel *p, tr_err *err, char *text,
     if (!tri_type_fits(bus, handler->type, &p->type, text, size)) {
         return NULL;
     }
-    *err = tri_type_read(bus, handler->type, p->head->payload, &value, text,
-                         size);
+    *err =
+        tri_type_read(bus, handler->type, p->head->payload, &value, text, size);
     if (*err != TR_OK) {
         return NULL;
     }
@@ -92,12 +92,10 @@ tr_msg *tri_call_decode(tri_bus *bus, tri_parcel *p, tr_err *err, char *text,
     }
     if (!asked) {
         tr_err none;
-        tri_virtual *sender =
-            p->head->sender[0] != '\0'
-                ? tri_bus_record(bus, p->head->sender, &none)
-                : NULL;
-        msg->sender = sender != NULL ? tri_bus_ref(bus, sender)
-                                     : (tr_ref){0};
+        tri_virtual *sender = p->head->sender[0] != '\0'
+                                  ? tri_bus_record(bus, p->head->sender, &none)
+                                  : NULL;
+        msg->sender = sender != NULL ? tri_bus_ref(bus, sender) : (tr_ref){0};
     }
     msg->node.flags |= TRI_MSG_FOREIGN;
     // Relaxed: it never changes.
@@ -149,8 +147,8 @@ void tri_call_to_worker(tri_bus *bus, tri_parcel *p)
         return;
     }
     p->msg = NULL;
-    tri_actor_from who = {.sys = bus->sys, .worker = tri_bus_worker(bus),
-                          .sender = msg->sender};
+    tri_actor_from who = {
+        .sys = bus->sys, .worker = tri_bus_worker(bus), .sender = msg->sender};
     tri_send(&who, tri_bus_ref(bus, p->v), msg);
     tri_parcel_free(bus, p);
 }
@@ -169,9 +167,9 @@ bool tri_call_message(tri_bus *bus, tri_peer *peer, tri_reader *reader)
         return true;
     }
     tr_err err = tri_envelope_check(&e, &why);
-    const tri_known_type *type =
-        e.type > 0 && e.type <= peer->in_count ? &peer->in_types[e.type - 1]
-                                               : NULL;
+    const tri_known_type *type = e.type > 0 && e.type <= peer->in_count
+                                     ? &peer->in_types[e.type - 1]
+                                     : NULL;
     if (err == TR_OK && peer->refused) {
         err = TR_EFOREIGN;
         why = "it is of another namespace";

@@ -64,8 +64,8 @@ static tri_bus *bus_new(tri_cluster *cluster, const tri_bus_options *o)
     if (bus == NULL) {
         return NULL;
     }
-    bus->handover = tri_mem_calloc(&sys->mem,
-                                   TRI_SHARDS * sizeof(*bus->handover));
+    bus->handover =
+        tri_mem_calloc(&sys->mem, TRI_SHARDS * sizeof(*bus->handover));
     if (bus->handover == NULL) {
         free(bus);
         return NULL;
@@ -95,8 +95,7 @@ static tr_err join(tri_actor_from *who, const tri_bus_options *o)
     tri_cluster *cluster;
     TR_TRY(tri_cluster_get(who, &cluster));
     // Relaxed: a look before anybody uses it.
-    if (atomic_load_explicit(&cluster->activations, memory_order_relaxed) >
-        0) {
+    if (atomic_load_explicit(&cluster->activations, memory_order_relaxed) > 0) {
         return refuse("virtual actors have been active already");
     }
     if (tri_bus_of(cluster) != NULL) {
@@ -132,8 +131,7 @@ tr_err tri_bus_join(tr_system *sys, const tri_bus_options *o)
     if (!are_views(o)) {
         return refuse("a view names a shard or a node that there is not");
     }
-    if (o->address != NULL &&
-        tri_node_parse(&id, o->address, &why) != TR_OK) {
+    if (o->address != NULL && tri_node_parse(&id, o->address, &why) != TR_OK) {
         return refuse(why);
     }
     tri_actor_from who = tri_enter((tr_from){.sys = sys});
@@ -151,7 +149,8 @@ void tri_bus_free(tri_cluster *cluster)
     if (bus == NULL) {
         return;
     }
-    tr_ctx ctx = {.magic = TRI_CTX_MAGIC, .sys = bus->sys,
+    tr_ctx ctx = {.magic = TRI_CTX_MAGIC,
+                  .sys = bus->sys,
                   .quick_tag = TRI_NO_TAG,
                   .worker = bus->sys->outside};
     bus->ctx = &ctx;

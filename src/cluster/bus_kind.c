@@ -57,8 +57,7 @@ bool tri_bus_kind_note(tri_bus *bus, uint32_t node, const char *name,
     tri_lock_drop(&bus->kinds_lock);
     if (kind == NULL) {
         tri_logf(bus->sys, TR_LOG_ERROR, NULL, NULL,
-                 "out of memory: kind %s of node %u is not known", name,
-                 node);
+                 "out of memory: kind %s of node %u is not known", name, node);
     }
     return kind != NULL;
 }

@@ -227,8 +227,10 @@ static bool on_take(tri_session *s, tr_bytes item)
 
 tri_peer *tri_bus_peer(tri_bus *bus, uint32_t node)
 {
-    static const tri_session_ops ops = {.send = on_send, .take = on_take,
-                                        .done = on_done, .lost = on_lost,
+    static const tri_session_ops ops = {.send = on_send,
+                                        .take = on_take,
+                                        .done = on_done,
+                                        .lost = on_lost,
                                         .begin = on_begin,
                                         .heard = on_heard};
     if (node >= bus->nodes || node == bus->here) {

@@ -104,8 +104,8 @@ bool tri_route_place(tri_bus *bus, tri_peer *peer, tri_reader *r)
     bool later = TRI_BUGGIFY(bus->sys->world, 0.05);
     tr_err err = later       ? TR_EWOULDBLOCK
                  : r->failed ? TR_EINVAL
-                           : tri_bus_decide(bus, text, strlen(text), only_look,
-                                            &decision);
+                             : tri_bus_decide(bus, text, strlen(text),
+                                              only_look, &decision);
     tri_writer w = tri_bus_item(bus, TRI_ITEM_PLACED);
     tri_write_u64(&w, token);
     tri_write_u32(&w, (uint32_t)err);
@@ -174,8 +174,7 @@ void tri_bus_gone(tri_cluster *cluster, tri_worker *worker, tri_virtual *v)
     (void)tri_bus_tell(bus, worker, &note);
 }
 
-void tri_bus_back_out(tri_cluster *cluster, tri_worker *worker,
-                      tri_virtual *v)
+void tri_bus_back_out(tri_cluster *cluster, tri_worker *worker, tri_virtual *v)
 {
     // Relaxed: with the lock it does not change.
     uint8_t form = atomic_load_explicit(&v->form, memory_order_relaxed);

@@ -299,11 +299,11 @@ void tri_route_arrived(tri_bus *bus, tri_route *r, tri_parcel *p)
         // and those behind it on the same way might find us waiting anew.
         follow_home(bus, r, number);
     }
-    bool granted = r->first == NULL &&
-                   (r->state == TRI_ROUTE_NONE ||
-                    (r->state == TRI_ROUTE_REMOTE &&
-                     r->place.number < number)) &&
-                   tri_route_granted(bus, r, p->head);
+    bool granted =
+        r->first == NULL &&
+        (r->state == TRI_ROUTE_NONE ||
+         (r->state == TRI_ROUTE_REMOTE && r->place.number < number)) &&
+        tri_route_granted(bus, r, p->head);
     if (granted && r->state == TRI_ROUTE_REMOTE && r->away) {
         // What our own senders have sent away comes back first.
         follow_home(bus, r, number);

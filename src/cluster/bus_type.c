@@ -49,8 +49,8 @@ static bool ref_from_text(void *user, const char *text, size_t size,
 
 tri_ref_codec tri_type_refs(tri_bus *bus)
 {
-    return (tri_ref_codec){.to_text = tri_type_ref_text,
-                           .from_text = ref_from_text, .user = bus};
+    return (tri_ref_codec){
+        .to_text = tri_type_ref_text, .from_text = ref_from_text, .user = bus};
 }
 
 /* ---- types ---- */
@@ -72,8 +72,7 @@ static void write_table(tri_writer *w, const tr_type *type, uint32_t depth)
         }
         snprintf(text, sizeof(text), ":%u", value.kind);
         if (f->kind == TR_KIND_FIXED || f->kind == TR_KIND_ARRAY) {
-            snprintf(text, sizeof(text), ":%u.%u", f->kind,
-                     f->element & 0xffu);
+            snprintf(text, sizeof(text), ":%u.%u", f->kind, f->element & 0xffu);
         }
         at = tri_write_room(w, strlen(text));
         if (at != NULL) {
@@ -137,10 +136,9 @@ uint32_t tri_type_declare(tri_bus *bus, tri_peer *peer, const tr_type *type)
         return tri_type_declare_as(bus, peer, type->name, type->schema, "");
     }
     char *table = table_of(bus, type);
-    uint32_t number =
-        table != NULL ? tri_type_declare_as(bus, peer, type->name,
-                                            type->schema, table)
-                      : 0;
+    uint32_t number = table != NULL ? tri_type_declare_as(bus, peer, type->name,
+                                                          type->schema, table)
+                                    : 0;
     free(table);
     return number;
 }
@@ -161,13 +159,12 @@ bool tri_call_type(tri_bus *bus, tri_peer *peer, tri_reader *r)
 {
     tri_known_type type = {.schema = tri_read_u64(r)};
     tr_bytes name = tri_read_bytes(r), table = tri_read_bytes(r);
-    if (peer->in_count == peer->in_room &&
-        peer->in_room < TRI_TYPES_MAX) {
+    if (peer->in_count == peer->in_room && peer->in_room < TRI_TYPES_MAX) {
         uint32_t room = peer->in_room * 2 + 16;
-        void *types = tri_mem_should_fail(&bus->sys->mem)
-                          ? NULL
-                          : realloc(peer->in_types,
-                                    room * sizeof(*peer->in_types));
+        void *types =
+            tri_mem_should_fail(&bus->sys->mem)
+                ? NULL
+                : realloc(peer->in_types, room * sizeof(*peer->in_types));
         if (types != NULL) {
             peer->in_types = types;
             peer->in_room = room;
@@ -230,8 +227,8 @@ tr_err tri_type_read(tri_bus *bus, const tr_type *type, tr_bytes bytes,
     if (*out == NULL) {
         return TR_ENOMEM;
     }
-    tr_err err = tri_binary_read(type, *out, bytes.at, bytes.size, &codec,
-                                 &error);
+    tr_err err =
+        tri_binary_read(type, *out, bytes.at, bytes.size, &codec, &error);
     if (err != TR_OK) {
         snprintf(text, size, "%s: %s", type->name, error.text);
         free(*out);

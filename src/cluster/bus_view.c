@@ -66,8 +66,8 @@ static bool claim(tri_bus *bus, uint32_t owner, uint64_t epoch, tri_virtual *v,
 {
     tri_decision decision;
     if (owner == bus->here) {
-        tri_place place = {.node = bus->here, .number = number,
-                           .life = bus->life};
+        tri_place place = {
+            .node = bus->here, .number = number, .life = bus->life};
         if (tri_directory_register(&bus->cluster->directory, v->text, v->size,
                                    place, &decision) != TR_OK) {
             return false;
@@ -105,8 +105,8 @@ bool tri_route_claim(tri_bus *bus, tri_peer *peer, tri_reader *r)
         return true;
     }
     uint32_t shard = tri_shard_of(text, strlen(text));
-    tri_place place = {.node = peer->node, .number = number,
-                       .life = peer->session.in_life};
+    tri_place place = {
+        .node = peer->node, .number = number, .life = peer->session.in_life};
     believe(bus, shard, epoch);
     if (tri_shard_owner(&bus->cluster->directory, shard, NULL) != bus->here) {
         return true;  // of an older view: it claims to the next owner, too

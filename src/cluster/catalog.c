@@ -84,14 +84,14 @@ static bool must_wait(tri_cluster *cluster, tri_virtual *v)
     // Relaxed: as in tri_activate.
     return tri_bus_of(cluster) == NULL &&
            !atomic_load_explicit(&cluster->closing, memory_order_relaxed) &&
-           tri_kind_of(cluster, v) != NULL &&
-           v->kind->props->storage != NULL && tri_line_join(&cluster->line, v);
+           tri_kind_of(cluster, v) != NULL && v->kind->props->storage != NULL &&
+           tri_line_join(&cluster->line, v);
 }
 
 static void call_next(tri_cluster *cluster, tri_worker *worker);
 
-static tr_err send_to(tri_cluster *cluster, tri_worker *worker,
-                      tri_virtual *v, uint64_t id, tr_msg *msg)
+static tr_err send_to(tri_cluster *cluster, tri_worker *worker, tri_virtual *v,
+                      uint64_t id, tr_msg *msg)
 {
     tri_shard *shard = &cluster->shards[v->shard];
     bool activated = false, failed = false;
@@ -148,8 +148,8 @@ static void give_back(tri_worker *worker, tri_virtual *v)
     for (tri_node *node = take_pending(v), *next; node != NULL; node = next) {
         next = node->next;
         // Once it is ending the rest waits for `ended`.
-        open = open && tri_push(worker, &v->cell, id, tri_msg_from(node)) ==
-                           TR_OK;
+        open =
+            open && tri_push(worker, &v->cell, id, tri_msg_from(node)) == TR_OK;
         if (!open) {
             append_pending(v, node);
         }
@@ -209,8 +209,7 @@ static tri_front *make_front(tri_cluster *cluster, tri_worker *worker,
     tri_front *front = tri_names_alloc(
         cluster, sizeof(*front) + count * sizeof(tri_virtual *));
     for (uint32_t i = 0; front != NULL && i < count; i++) {
-        front->workers[i] =
-            tri_virtual_beside(cluster, v, tri_id_next(worker));
+        front->workers[i] = tri_virtual_beside(cluster, v, tri_id_next(worker));
         if (front->workers[i] == NULL) {
             return NULL;  // the rest is left to the arena
         }

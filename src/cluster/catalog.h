@@ -44,24 +44,24 @@ typedef enum tri_activation {
 typedef enum tri_form {
     TRI_FORM_UNKNOWN,  // the kind was not hosted so far
     TRI_FORM_PLAIN,
-    TRI_FORM_FRONT,    // several stateless workers, in turns
-    TRI_FORM_WORKER,   // one of them; its name is the front's
+    TRI_FORM_FRONT,   // several stateless workers, in turns
+    TRI_FORM_WORKER,  // one of them; its name is the front's
 } tri_form;
 
 typedef struct tri_kind {
     char *name;
     const tr_actor_def *def;
     const tri_behaviour *behaviour;
-    tri_props *props;         // shared by all activations
-    uint32_t group;           // bits of tri_cell.flags
+    tri_props *props;  // shared by all activations
+    uint32_t group;    // bits of tri_cell.flags
     uint32_t soft_limit;
     tr_nanos idle;
-    uint32_t max_active;      // 0: no limit
-    uint32_t workers;         // activations of a stateless one, else 0
+    uint32_t max_active;  // 0: no limit
+    uint32_t workers;     // activations of a stateless one, else 0
     _Atomic(uint32_t) active;
-    _Atomic(bool) crowded;    // the sweeper has been told
-    uint64_t told;            // nodes that hear of it: the bus's own
-    struct tri_kind *next;    // in the cluster's list
+    _Atomic(bool) crowded;  // the sweeper has been told
+    uint64_t told;          // nodes that hear of it: the bus's own
+    struct tri_kind *next;  // in the cluster's list
 } tri_kind;
 
 typedef struct tri_virtual tri_virtual;
@@ -70,11 +70,11 @@ typedef struct tri_virtual tri_virtual;
 typedef struct tri_active {
     struct tri_active *next, *prev;  // in the shard's list
     tri_virtual *v;
-    uint64_t order;            // of this activation, in the system
-    tr_nanos since;            // the sweeper last saw it at work
-    uint64_t seen;             // messages it had handled by then
-    _Atomic(uint64_t) quiet;   // messages that do not keep it active
-    bool loads;                // counts in tri_line.loading; its owner's
+    uint64_t order;           // of this activation, in the system
+    tr_nanos since;           // the sweeper last saw it at work
+    uint64_t seen;            // messages it had handled by then
+    _Atomic(uint64_t) quiet;  // messages that do not keep it active
+    bool loads;               // counts in tri_line.loading; its owner's
 } tri_active;
 
 /*
@@ -82,11 +82,10 @@ typedef struct tri_active {
  * has not come stand in line, with their mail pending.
  */
 typedef struct tri_line {
-    tri_lock lock;             // inside a shard's
+    tri_lock lock;  // inside a shard's
     uint32_t loading, max;
     tri_virtual *first, *last;
 } tri_line;
-
 
 /* The stateless workers behind a name. */
 typedef struct tri_front {
@@ -109,11 +108,11 @@ struct tri_virtual {
         tri_virtual *spare_next;  // of nobody's: in the shard's list
         tri_virtual *line_next;   // of one that waits
     };
-    uint32_t holds : 31;     // senders that go by the name, on their way
-    uint32_t waits : 1;      // in line for an activation
-    uint16_t shard;          // for the record's life
-    uint16_t key_at, size;   // of the text
-    uint16_t room;           // for the text, with its NUL
+    uint32_t holds : 31;    // senders that go by the name, on their way
+    uint32_t waits : 1;     // in line for an activation
+    uint16_t shard;         // for the record's life
+    uint16_t key_at, size;  // of the text
+    uint16_t room;          // for the text, with its NUL
 
     _Atomic(uint8_t) state;  // tri_activation; or the owner writes
     _Atomic(uint8_t) form;   // tri_form, once it is known
@@ -126,9 +125,9 @@ _Static_assert(sizeof(tri_virtual) == 256, "ten million of them: bench/");
 typedef struct tri_shard {
     tri_lock lock;
     tri_map names;
-    tri_virtual *spare;         // records without a name
-    tri_active *first, *last;   // in order of activation
-    _Atomic(uint32_t) active;   // length of that list; read without the lock
+    tri_virtual *spare;        // records without a name
+    tri_active *first, *last;  // in order of activation
+    _Atomic(uint32_t) active;  // length of that list; read without the lock
 } tri_shard;
 
 typedef struct tri_arena {
@@ -140,21 +139,21 @@ typedef struct tri_cluster {
     tri_virtuals base;  // first: tr_system.virtuals
     tr_system *sys;
     const char *ns;
-    tr_ref guardian;             // /virtual
-    uint32_t here;               // number of this node
+    tr_ref guardian;                // /virtual
+    uint32_t here;                  // number of this node
     _Atomic(struct tri_bus *) bus;  // NULL: there are no other nodes
-    _Atomic(bool) closing;       // nothing is activated any more
+    _Atomic(bool) closing;          // nothing is activated any more
     uint32_t names_max;
     _Atomic(uint64_t) names, active, activations;
 
-    tri_lock kinds_lock;         // kinds, and the three below
+    tri_lock kinds_lock;  // kinds, and the three below
     tri_map kinds;
     tri_kind *first_kind;
     tr_ref sweeper;
     tr_nanos sweep_every;
 
     tri_lock arena_lock;
-    tri_arena *arena;            // records
+    tri_arena *arena;  // records
     tri_arena *texts;
 
     tri_line line;
@@ -182,12 +181,10 @@ static inline tri_virtual *tri_virtual_of(tri_cell *cell)
  * Errors: TR_ENOMEM, TR_ELIMIT.
  */
 TR_NODISCARD tr_err tri_virtual_get(tri_cluster *cluster, tr_from from,
-                                    const tri_actor_id *id,
-                                    tri_virtual **out);
+                                    const tri_actor_id *id, tri_virtual **out);
 /* The same, not kept: it stays this name's until it is let go. */
 TR_NODISCARD tr_err tri_virtual_hold(tri_cluster *cluster, tr_from from,
-                                     const tri_actor_id *id,
-                                     tri_virtual **out);
+                                     const tri_actor_id *id, tri_virtual **out);
 void tri_virtual_let_go(tri_cluster *cluster, tri_virtual *v);
 /* It is not active any more: forgets the name, if it may. With the lock. */
 void tri_virtual_rest(tri_cluster *cluster, tri_virtual *v);
@@ -247,9 +244,8 @@ tri_node *tri_catalog_take(tri_cluster *cluster, tri_worker *worker,
  * Begins an activation whose place is registered, with the mail and what
  * waits behind it. Takes mail on TR_OK. Errors: as a send.
  */
-TR_NODISCARD tr_err tri_catalog_begin(tri_cluster *cluster,
-                                      tri_worker *worker, tri_virtual *v,
-                                      tri_node *mail);
+TR_NODISCARD tr_err tri_catalog_begin(tri_cluster *cluster, tri_worker *worker,
+                                      tri_virtual *v, tri_node *mail);
 
 /* ---- activation.c: the states and the ways between them ---- */
 

@@ -124,13 +124,14 @@ static tr_err cluster_new(tri_actor_from *who, tri_cluster **out)
                              : TRI_NAMES_DEFAULT;
     tri_map_init(&cluster->kinds, kind_is, NULL);
     tri_names_init(cluster);
-    cluster->line.max = TRI_MAX(sys->options.max_parked / TRI_LOADING_SHARE,
-                                UINT32_C(1));
+    cluster->line.max =
+        TRI_MAX(sys->options.max_parked / TRI_LOADING_SHARE, UINT32_C(1));
     tri_directory_init(&cluster->directory, &sys->mem, cluster->here);
-    tr_spawn_options options = {.size = sizeof(options), .name = "virtual",
+    tr_spawn_options options = {.size = sizeof(options),
+                                .name = "virtual",
                                 .stop_timeout = TR_FOREVER / 4};
-    cluster->guardian = tri_spawn_under(who, sys->root, &guardian, &options,
-                                        TRI_CELL_SYSTEM);
+    cluster->guardian =
+        tri_spawn_under(who, sys->root, &guardian, &options, TRI_CELL_SYSTEM);
     if (cluster->guardian.cell == 0) {
         tr_err err = tr_ref_err(cluster->guardian);
         tri_directory_fini(&cluster->directory);

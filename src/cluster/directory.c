@@ -41,8 +41,8 @@ void tri_directory_init(tri_directory *directory, tri_mem *mem, uint32_t node)
     TRI_CHECK(node < TRI_DIRECTORY_NODES);
     memset(directory, 0, sizeof(*directory));
     directory->mem = mem;
-    directory->memory = (tri_map_memory){
-        .alloc = take, .free = table_free, .user = mem};
+    directory->memory =
+        (tri_map_memory){.alloc = take, .free = table_free, .user = mem};
     for (uint32_t i = 0; i < TRI_SHARDS; i++) {
         directory->shards[i].owner = node;
         directory->shards[i].epoch = 1;
@@ -55,8 +55,7 @@ static void count(tri_directory *directory, uint32_t node, uint64_t by)
 {
     TRI_CHECK(node < TRI_DIRECTORY_NODES);
     // Relaxed: a number to choose by.
-    atomic_fetch_add_explicit(&directory->load[node], by,
-                              memory_order_relaxed);
+    atomic_fetch_add_explicit(&directory->load[node], by, memory_order_relaxed);
 }
 
 static void forget_all(tri_directory *directory, tri_directory_shard *shard)
@@ -204,8 +203,7 @@ tri_decision tri_directory_place(tri_directory *directory, const char *text,
 }
 
 static tr_err add(tri_directory *directory, tri_directory_shard *s,
-                  uint64_t hash, const char *text, size_t size,
-                  tri_place place)
+                  uint64_t hash, const char *text, size_t size, tri_place place)
 {
     entry *e = take(directory->mem, sizeof(*e) + size);
     if (e == NULL) {
@@ -260,9 +258,8 @@ tr_err tri_directory_assign(tri_directory *directory, const char *text,
         // Relaxed: whoever is given an older life's place asks again.
         tri_place place = {.node = node,
                            .number = s->epoch << 32 | ++s->given,
-                           .life = atomic_load_explicit(
-                               &directory->lives[node],
-                               memory_order_relaxed)};
+                           .life = atomic_load_explicit(&directory->lives[node],
+                                                        memory_order_relaxed)};
         *out = (tri_decision){.kind = TRI_PLACE_ON_NODE, .place = place};
         err = add(directory, s, hash, text, size, place);
     }
@@ -271,12 +268,10 @@ tr_err tri_directory_assign(tri_directory *directory, const char *text,
 }
 
 tr_err tri_directory_register(tri_directory *directory, const char *text,
-                              size_t size, tri_place place,
-                              tri_decision *out)
+                              size_t size, tri_place place, tri_decision *out)
 {
-    return tri_directory_register_hashed(directory,
-                                         tri_hash_bytes(text, size), text,
-                                         size, place, out);
+    return tri_directory_register_hashed(directory, tri_hash_bytes(text, size),
+                                         text, size, place, out);
 }
 
 tr_err tri_directory_register_hashed(tri_directory *directory, uint64_t hash,
@@ -291,8 +286,8 @@ tr_err tri_directory_register_hashed(tri_directory *directory, uint64_t hash,
     if (first == NULL) {
         err = add(directory, s, hash, text, size, place);
     } else if (!same_place(first->place, place)) {
-        *out = (tri_decision){.kind = TRI_PLACE_RACE, .place = first->place,
-                              .loser = place};
+        *out = (tri_decision){
+            .kind = TRI_PLACE_RACE, .place = first->place, .loser = place};
     }
     tri_lock_drop(&s->lock);
     return err;

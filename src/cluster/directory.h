@@ -51,23 +51,22 @@ typedef struct tri_decision {
 typedef struct tri_directory_shard {
     tri_lock lock;
     uint32_t owner;
-    uint32_t given;   // numbers of places in this epoch
+    uint32_t given;  // numbers of places in this epoch
     uint64_t epoch;
     tri_map places;
 } tri_directory_shard;
 
 /* Visible because its owner embeds it. */
 typedef struct tri_directory {
-    tri_mem *mem;             // borrowed: the system's
-    tri_map_memory memory;    // of the maps: from mem, too
-    _Atomic(uint64_t) load[TRI_DIRECTORY_NODES];  // places on each node
-    _Atomic(uint64_t) lives[TRI_DIRECTORY_NODES]; // of those that have greeted
+    tri_mem *mem;                                  // borrowed: the system's
+    tri_map_memory memory;                         // of the maps: from mem, too
+    _Atomic(uint64_t) load[TRI_DIRECTORY_NODES];   // places on each node
+    _Atomic(uint64_t) lives[TRI_DIRECTORY_NODES];  // of those that have greeted
     tri_directory_shard shards[TRI_SHARDS];
 } tri_directory;
 
 /* All shards belong to the node, with epoch 1. */
-void tri_directory_init(tri_directory *directory, tri_mem *mem,
-                        uint32_t node);
+void tri_directory_init(tri_directory *directory, tri_mem *mem, uint32_t node);
 void tri_directory_fini(tri_directory *directory);
 
 uint32_t tri_shard_of(const char *text, size_t size);
@@ -119,8 +118,7 @@ uint64_t tri_directory_forget(tri_directory *directory, uint32_t node);
  */
 TR_NODISCARD tr_err tri_directory_register(tri_directory *directory,
                                            const char *text, size_t size,
-                                           tri_place place,
-                                           tri_decision *out);
+                                           tri_place place, tri_decision *out);
 /* False: that place is not the registered one; nothing has changed. */
 bool tri_directory_unregister(tri_directory *directory, const char *text,
                               size_t size, tri_place place);
@@ -128,8 +126,7 @@ bool tri_directory_unregister(tri_directory *directory, const char *text,
 /* Both for one who knows the hash of the text, by tri_hash_bytes. */
 TR_NODISCARD tr_err tri_directory_register_hashed(tri_directory *directory,
                                                   uint64_t hash,
-                                                  const char *text,
-                                                  size_t size,
+                                                  const char *text, size_t size,
                                                   tri_place place,
                                                   tri_decision *out);
 bool tri_directory_unregister_hashed(tri_directory *directory, uint64_t hash,

@@ -30,8 +30,8 @@
 #include "cluster/bus.h"
 
 enum {
-    ARENA_SIZE = 256 << 10,   // the first one
-    ARENA_LARGE = 8 << 20,    // the others: with huge pages, if there are
+    ARENA_SIZE = 256 << 10,  // the first one
+    ARENA_LARGE = 8 << 20,   // the others: with huge pages, if there are
     RECORD_ALIGN = 64,
     TEXT_STEP = 32,  // room for texts of passing names is reused
 };
@@ -58,8 +58,8 @@ static void *take(tri_cluster *cluster, tri_arena **list, size_t size)
             if (room == ARENA_LARGE) {
                 tri_pages_huge(arena, room);
             }
-            *arena = (tri_arena){.next = *list, .used = RECORD_ALIGN,
-                                 .size = room};
+            *arena =
+                (tri_arena){.next = *list, .used = RECORD_ALIGN, .size = room};
             *list = arena;
         }
     }
@@ -120,8 +120,7 @@ static tri_virtual *record_new(tri_cluster *cluster, uint16_t shard)
                           memory_order_relaxed);
     atomic_store_explicit(&v->cell.sys_mail, TRI_SYS_CLOSED,
                           memory_order_relaxed);
-    atomic_store_explicit(&v->cell.mail, TRI_MAIL_CLOSED,
-                          memory_order_relaxed);
+    atomic_store_explicit(&v->cell.mail, TRI_MAIL_CLOSED, memory_order_relaxed);
     return v;
 }
 
@@ -130,8 +129,8 @@ static bool set_text(tri_cluster *cluster, tri_virtual *v, const char *text,
 {
     size_t need = size + 1u;
     if (v->room < need) {
-        size_t room = keep ? need
-                           : (need + TEXT_STEP - 1) / TEXT_STEP * TEXT_STEP;
+        size_t room =
+            keep ? need : (need + TEXT_STEP - 1) / TEXT_STEP * TEXT_STEP;
         char *at = take(cluster, &cluster->texts, room);
         if (at == NULL) {
             return false;
@@ -180,8 +179,7 @@ static void record_give(tri_shard *shard, tri_virtual *v)
     TRI_CHECK(atomic_load_explicit(&v->cell.mail, memory_order_relaxed) &
               TRI_MAIL_CLOSED);
     atomic_store_explicit(&v->form, TRI_FORM_UNKNOWN, memory_order_relaxed);
-    atomic_store_explicit(&v->state, TRI_ACTIVATION_NONE,
-                          memory_order_relaxed);
+    atomic_store_explicit(&v->state, TRI_ACTIVATION_NONE, memory_order_relaxed);
     atomic_store_explicit(&v->cell.flags, TRI_CELL_VIRTUAL,
                           memory_order_relaxed);
     // Release: as tri_cell_free; pairs with tr_join and tr_state_of.
@@ -205,8 +203,7 @@ tri_virtual *tri_virtual_beside(tri_cluster *cluster, tri_virtual *front,
         // Relaxed, all: nobody knows it yet.
         atomic_store_explicit(&v->cell.id, id, memory_order_relaxed);
         atomic_store_explicit(&v->kept, true, memory_order_relaxed);
-        atomic_store_explicit(&v->form, TRI_FORM_WORKER,
-                              memory_order_relaxed);
+        atomic_store_explicit(&v->form, TRI_FORM_WORKER, memory_order_relaxed);
     }
     return v;
 }
@@ -232,8 +229,8 @@ static void uncount_name(tri_cluster *cluster)
 }
 
 static tr_err add_name(tri_cluster *cluster, tri_shard *shard,
-                       const tri_actor_id *id, uint64_t hash,
-                       uint64_t cell_id, bool keep, tri_virtual **out)
+                       const tri_actor_id *id, uint64_t hash, uint64_t cell_id,
+                       bool keep, tri_virtual **out)
 {
     if (!count_name(cluster)) {
         return TR_ELIMIT;
@@ -243,8 +240,7 @@ static tr_err add_name(tri_cluster *cluster, tri_shard *shard,
         uncount_name(cluster);
         return TR_ENOMEM;
     }
-    if (tri_map_put_hashed(&shard->names, hash, v->text, v->size, v) !=
-        TR_OK) {
+    if (tri_map_put_hashed(&shard->names, hash, v->text, v->size, v) != TR_OK) {
         record_give(shard, v);
         uncount_name(cluster);
         return TR_ENOMEM;
@@ -331,8 +327,7 @@ void tri_virtual_rest(tri_cluster *cluster, tri_virtual *v)
     if (is_in_use(cluster, v)) {
         return;
     }
-    void *was =
-        tri_map_remove_hashed(&shard->names, v->hash, v->text, v->size);
+    void *was = tri_map_remove_hashed(&shard->names, v->hash, v->text, v->size);
     TRI_CHECK(was == v);
     record_give(shard, v);
     uncount_name(cluster);

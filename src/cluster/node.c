@@ -152,9 +152,10 @@ tr_err tri_node_parse(tri_node_id *out, const char *text, const char **why)
     if (out->is_v6 ? !is_v6(out->host)
         : numbers  ? !is_v4(out->host)
                    : !is_name(out->host)) {
-        return refuse(out, why, out->is_v6 ? "the host is no IPv6 address"
-                                : numbers  ? "the host is no IPv4 address"
-                                           : "the host is no name");
+        return refuse(out, why,
+                      out->is_v6 ? "the host is no IPv6 address"
+                      : numbers  ? "the host is no IPv4 address"
+                                 : "the host is no name");
     }
     *why = NULL;
     return TR_OK;

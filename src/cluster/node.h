@@ -18,8 +18,8 @@
 #include "troupe/base.h"
 
 enum {
-    TRI_HOST_MAX = 253,                  // of a name in the DNS
-    TRI_NODE_TEXT = TRI_HOST_MAX + 9,    // brackets, colon, port, NUL
+    TRI_HOST_MAX = 253,                // of a name in the DNS
+    TRI_NODE_TEXT = TRI_HOST_MAX + 9,  // brackets, colon, port, NUL
 };
 
 typedef struct tri_node_id {

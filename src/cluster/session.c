@@ -14,9 +14,8 @@
 
 #include "base/check.h"
 
-void tri_session_init(tri_session *s, const tri_session_ops *ops,
-                      tri_mem *mem, uint32_t here, uint64_t life,
-                      uint32_t there)
+void tri_session_init(tri_session *s, const tri_session_ops *ops, tri_mem *mem,
+                      uint32_t here, uint64_t life, uint32_t there)
 {
     TRI_CHECK(life != 0);
     memset(s, 0, sizeof(*s));
@@ -32,11 +31,15 @@ void tri_session_init(tri_session *s, const tri_session_ops *ops,
 static void send_packet(tri_session *s, tri_packet_kind kind,
                         const tri_out *out)
 {
-    tri_packet packet = {
-        .kind = kind, .from = s->here, .to = s->there, .life = s->life,
-        .to_life = kind == TRI_PACKET_ACK ? s->in_life : s->peer,
-        .stream = s->stream, .ack_stream = s->in_stream,
-        .ack = s->in_number};
+    tri_packet packet = {.kind = kind,
+                         .from = s->here,
+                         .to = s->there,
+                         .life = s->life,
+                         .to_life =
+                             kind == TRI_PACKET_ACK ? s->in_life : s->peer,
+                         .stream = s->stream,
+                         .ack_stream = s->in_stream,
+                         .ack = s->in_number};
     if (kind == TRI_PACKET_DATA && s->in_life != s->peer) {
         packet.ack_stream = 0;  // what we have received was another's
     }
@@ -109,13 +112,13 @@ tr_err tri_session_put(tri_session *s, const void *bytes, size_t size,
             return TR_ENOMEM;
         }
     }
-    tri_out *out = tri_mem_should_fail(s->mem) ? NULL
-                                               : malloc(sizeof(*out) + size);
+    tri_out *out =
+        tri_mem_should_fail(s->mem) ? NULL : malloc(sizeof(*out) + size);
     if (out == NULL) {
         return TR_ENOMEM;
     }
-    *out = (tri_out){.tag = tag, .number = s->next_number++,
-                     .size = (uint32_t)size};
+    *out = (tri_out){
+        .tag = tag, .number = s->next_number++, .size = (uint32_t)size};
     if (size > 0) {
         memcpy(out->bytes, bytes, size);
     }
@@ -259,8 +262,8 @@ static void send_again(tri_session *s, tr_nanos now)
         send_packet(s, TRI_PACKET_DATA, out);
         s->ack_due = false;
     }
-    s->pause = s->pause * 2 > TRI_SESSION_SLOWEST ? TRI_SESSION_SLOWEST
-                                                  : s->pause * 2;
+    s->pause =
+        s->pause * 2 > TRI_SESSION_SLOWEST ? TRI_SESSION_SLOWEST : s->pause * 2;
     s->resend_at = now + s->pause;
 }
 

@@ -29,9 +29,9 @@ enum {
     TRI_SESSION_RESERVE = 1 << 14,
 };
 
-#define TRI_SESSION_RESEND TR_MS(20)   // then twice that, and so on
+#define TRI_SESSION_RESEND  TR_MS(20)  // then twice that, and so on
 #define TRI_SESSION_SLOWEST TR_SECONDS(1)
-#define TRI_SESSION_LOST TR_SECONDS(10)  // without an answer
+#define TRI_SESSION_LOST    TR_SECONDS(10)  // without an answer
 
 typedef struct tri_out {
     struct tri_out *next;
@@ -61,32 +61,31 @@ typedef struct tri_session_ops {
 struct tri_session {
     const tri_session_ops *ops;
     tri_mem *mem;
-    uint32_t here, there;     // numbers of nodes
-    uint64_t life;            // our incarnation
+    uint32_t here, there;  // numbers of nodes
+    uint64_t life;         // our incarnation
     tr_nanos lost_after;
 
     /* ---- out ---- */
-    tri_out *first, *last;    // oldest first
-    tri_out *unsent;          // the first that was not sent yet
+    tri_out *first, *last;  // oldest first
+    tri_out *unsent;        // the first that was not sent yet
     uint32_t count, under_way;
-    uint64_t peer;            // incarnation; 0: not known
-    uint32_t stream;          // 0: none has begun
+    uint64_t peer;    // incarnation; 0: not known
+    uint32_t stream;  // 0: none has begun
     uint64_t next_number;
-    tr_nanos pause;           // until the oldest is sent again
-    tr_nanos resend_at;       // TR_FOREVER: nothing to wait for
-    tr_nanos waiting_since;   // for any answer; TR_FOREVER: not
+    tr_nanos pause;          // until the oldest is sent again
+    tr_nanos resend_at;      // TR_FOREVER: nothing to wait for
+    tr_nanos waiting_since;  // for any answer; TR_FOREVER: not
 
     /* ---- in ---- */
     uint64_t in_life;
     uint32_t in_stream;
-    uint64_t in_number;       // received so far
-    uint64_t left;            // the last life that has said goodbye; 0: none
+    uint64_t in_number;  // received so far
+    uint64_t left;       // the last life that has said goodbye; 0: none
     bool ack_due;
 };
 
-void tri_session_init(tri_session *s, const tri_session_ops *ops,
-                      tri_mem *mem, uint32_t here, uint64_t life,
-                      uint32_t there);
+void tri_session_init(tri_session *s, const tri_session_ops *ops, tri_mem *mem,
+                      uint32_t here, uint64_t life, uint32_t there);
 /* Gives every item back as not received. */
 void tri_session_fini(tri_session *s);
 /* The other side is gone for good: its next life is sent nothing of this. */
@@ -99,8 +98,7 @@ TR_NODISCARD tr_err tri_session_put(tri_session *s, const void *bytes,
                                     size_t size, void *tag, tr_nanos now);
 /* Only the reserve is left: no room for what nobody has asked for. */
 bool tri_session_is_full(const tri_session *s);
-void tri_session_packet(tri_session *s, const tri_packet *packet,
-                        tr_nanos now);
+void tri_session_packet(tri_session *s, const tri_packet *packet, tr_nanos now);
 /* Sends what may be sent, again where it is time, and acknowledgements. */
 void tri_session_pump(tri_session *s, tr_nanos now);
 /* When to pump again; TR_FOREVER: when there is something new. */

@@ -124,8 +124,7 @@ static void thin_out(tri_worker *worker, tri_cluster *cluster, tri_kind *kind,
     // Release: whoever activates from now on tells us again.
     atomic_store_explicit(&kind->crowded, false, memory_order_release);
     // Relaxed: only the number counts.
-    uint32_t active =
-        atomic_load_explicit(&kind->active, memory_order_relaxed);
+    uint32_t active = atomic_load_explicit(&kind->active, memory_order_relaxed);
     if (kind->max_active == 0 || active <= kind->max_active) {
         return;
     }
@@ -181,8 +180,8 @@ TR_ACTOR(sweeper, Sweeper, TR_ON(Sweep, on_sweep), TR_ON(Crowded, on_crowded),
          TR_ON(Pace, on_pace));
 
 /* A message of the library's own, from wherever it is. */
-static void tell(tri_cluster *cluster, tri_worker *worker,
-                 const tr_type *type, const void *payload)
+static void tell(tri_cluster *cluster, tri_worker *worker, const tr_type *type,
+                 const void *payload)
 {
     tr_msg *msg = tri_msg_new(&worker->cache, type, payload, false);
     if (msg == NULL) {
@@ -202,12 +201,12 @@ tr_err tri_sweep_for(tri_cluster *cluster, tri_actor_from *who,
         every = 1;
     }
     if (cluster->sweeper.cell == 0) {
-        tr_spawn_options options = {
-            .size = sizeof(options), .name = "sweeper",
-            .init = &(Sweeper){.cluster = cluster},
-            .init_size = sizeof(Sweeper)};
-        tr_ref made = tri_spawn_under(who, who->sys->system, &sweeper,
-                                      &options, TRI_CELL_SYSTEM);
+        tr_spawn_options options = {.size = sizeof(options),
+                                    .name = "sweeper",
+                                    .init = &(Sweeper){.cluster = cluster},
+                                    .init_size = sizeof(Sweeper)};
+        tr_ref made = tri_spawn_under(who, who->sys->system, &sweeper, &options,
+                                      TRI_CELL_SYSTEM);
         if (made.cell == 0) {
             return made.id == TR_ESTOPPED ? TR_ECLOSED : (tr_err)made.id;
         }
@@ -220,12 +219,10 @@ tr_err tri_sweep_for(tri_cluster *cluster, tri_actor_from *who,
     return TR_OK;
 }
 
-void tri_sweep_crowded(tri_cluster *cluster, tri_worker *worker,
-                       tri_kind *kind)
+void tri_sweep_crowded(tri_cluster *cluster, tri_worker *worker, tri_kind *kind)
 {
     // Acquire: pairs with thin_out; told once is enough.
-    if (!atomic_exchange_explicit(&kind->crowded, true,
-                                  memory_order_acq_rel)) {
+    if (!atomic_exchange_explicit(&kind->crowded, true, memory_order_acq_rel)) {
         tell(cluster, worker, &Crowded_tr_type, &(Crowded){});
     }
 }

@@ -27,7 +27,7 @@ static tr_err refuse(const char *kind, const char *why)
 static const char *misfit(const tr_actor_def *def, const tr_host_options *o,
                           const tr_spawn_options *s)
 {
-    return o->idle < 0             ? "a negative idle time"
+    return o->idle < 0                      ? "a negative idle time"
            : o->workers > TRI_STATELESS_MAX ? "too many workers"
            : o->workers > 0 && o->storage != NULL
                ? "stateless workers have nothing to store"
@@ -102,9 +102,8 @@ static tr_err kind_new(tri_actor_from *who, const tr_actor_def *def,
     kind->behaviour = tri_behaviour_get(sys, who->worker, def);
     if (kind->behaviour != NULL &&
         (s->interceptors != NULL || sys->options.interceptors != NULL)) {
-        kind->behaviour =
-            tri_behaviour_wrap(sys, kind->behaviour,
-                               sys->options.interceptors, s->interceptors);
+        kind->behaviour = tri_behaviour_wrap(
+            sys, kind->behaviour, sys->options.interceptors, s->interceptors);
     }
     kind->group = group;
     kind->soft_limit = s->soft_limit;
@@ -142,8 +141,8 @@ static tr_err add_kind(tri_cluster *cluster, tri_actor_from *who,
     return err;
 }
 
-tr_err (tr_host)(tr_system *sys, const tr_actor_def *def,
-                 const tr_host_options *options)
+tr_err(tr_host)(tr_system *sys, const tr_actor_def *def,
+                const tr_host_options *options)
 {
     TRI_CHECK(sys->magic == TRI_SYSTEM_MAGIC);
     tr_host_options o;
@@ -151,8 +150,7 @@ tr_err (tr_host)(tr_system *sys, const tr_actor_def *def,
     const char *why;
     if (def == NULL || def->size < sizeof(*def) ||
         !tri_options_copy(&o, sizeof(o),
-                          TRI_SIZE_THROUGH(tr_host_options, spawn),
-                          options) ||
+                          TRI_SIZE_THROUGH(tr_host_options, spawn), options) ||
         !tri_options_copy(&s, sizeof(s),
                           TRI_SIZE_THROUGH(tr_spawn_options, auto_stop),
                           o.spawn)) {
@@ -224,15 +222,15 @@ static tr_err too_many(tr_from from, tri_cluster *cluster, tr_err err,
     tr_ctx *ctx;
     (void)system_of(from, &ctx);
     if (err == TR_ELIMIT) {
-        tri_error_set(ctx, "no room for the name \"%s\": %u are in use, "
-                      "which is tr_system_options.virtual_names", id->text,
-                      cluster->names_max);
+        tri_error_set(ctx,
+                      "no room for the name \"%s\": %u are in use, "
+                      "which is tr_system_options.virtual_names",
+                      id->text, cluster->names_max);
     }
     return err;
 }
 
-static tr_ref ref_of(tri_cluster *cluster, tr_from from,
-                     const tri_actor_id *id)
+static tr_ref ref_of(tri_cluster *cluster, tr_from from, const tri_actor_id *id)
 {
     tri_virtual *v;
     tr_err err = tri_virtual_get(cluster, from, id, &v);
@@ -255,7 +253,7 @@ static tr_err make_id(tr_from from, const char *kind, const char *key,
     return err;
 }
 
-tr_ref (tr_virtual)(tr_from from, const char *kind, const char *key)
+tr_ref(tr_virtual)(tr_from from, const char *kind, const char *key)
 {
     tri_cluster *cluster;
     tri_actor_id id;
@@ -263,7 +261,7 @@ tr_ref (tr_virtual)(tr_from from, const char *kind, const char *key)
     return err == TR_OK ? ref_of(cluster, from, &id) : nobody(err);
 }
 
-tr_ref (tr_virtual_named)(tr_from from, const char *text)
+tr_ref(tr_virtual_named)(tr_from from, const char *text)
 {
     tr_ctx *ctx;
     tr_system *sys = system_of(from, &ctx);
@@ -307,8 +305,8 @@ static target target_begin(tr_from from, const char *kind, const char *key)
         err = too_many(from, t.cluster,
                        tri_virtual_hold(t.cluster, from, &id, &t.v), &id);
     }
-    t.ref = err == TR_OK ? tri_cell_ref(t.cluster->sys, &t.v->cell)
-                         : nobody(err);
+    t.ref =
+        err == TR_OK ? tri_cell_ref(t.cluster->sys, &t.v->cell) : nobody(err);
     return t;
 }
 
@@ -319,16 +317,16 @@ static void target_end(const target *t)
     }
 }
 
-void (tr_tell_virtual)(tr_from from, const char *kind, const char *key,
-                       const tr_type *type, const void *payload)
+void(tr_tell_virtual)(tr_from from, const char *kind, const char *key,
+                      const tr_type *type, const void *payload)
 {
     target t = target_begin(from, kind, key);
     (tr_tell)(from, t.ref, type, payload);
     target_end(&t);
 }
 
-tr_err (tr_try_tell_virtual)(tr_from from, const char *kind, const char *key,
-                             const tr_type *type, const void *payload)
+tr_err(tr_try_tell_virtual)(tr_from from, const char *kind, const char *key,
+                            const tr_type *type, const void *payload)
 {
     target t = target_begin(from, kind, key);
     tr_err err = t.v != NULL ? (tr_try_tell)(from, t.ref, type, payload)
@@ -337,9 +335,9 @@ tr_err (tr_try_tell_virtual)(tr_from from, const char *kind, const char *key,
     return err;
 }
 
-tr_err (tr_ask_virtual)(tr_from from, const char *kind, const char *key,
-                        void *out, tr_nanos timeout, const tr_type *type,
-                        const void *payload, const char *site)
+tr_err(tr_ask_virtual)(tr_from from, const char *kind, const char *key,
+                       void *out, tr_nanos timeout, const tr_type *type,
+                       const void *payload, const char *site)
 {
     target t = target_begin(from, kind, key);
     if (t.v == NULL) {  // the text is there already

@@ -36,10 +36,9 @@ static inline unsigned char *tri_write_room(tri_writer *w, size_t size)
 {
     if (w->size + size > w->room && !w->failed) {
         size_t room = (w->size + size) * 2 + 64;
-        unsigned char *bytes =
-            w->mem != NULL && tri_mem_should_fail(w->mem)
-                ? NULL
-                : realloc(w->bytes, room);
+        unsigned char *bytes = w->mem != NULL && tri_mem_should_fail(w->mem)
+                                   ? NULL
+                                   : realloc(w->bytes, room);
         w->failed = bytes == NULL;
         if (bytes != NULL) {
             w->bytes = bytes;
@@ -53,8 +52,7 @@ static inline unsigned char *tri_write_room(tri_writer *w, size_t size)
     return w->bytes + w->size - size;
 }
 
-static inline void tri_write_number(tri_writer *w, uint64_t value,
-                                    size_t size)
+static inline void tri_write_number(tri_writer *w, uint64_t value, size_t size)
 {
     unsigned char *at = tri_write_room(w, size);
     for (size_t i = 0; at != NULL && i < size; i++) {
@@ -150,8 +148,8 @@ static inline tr_bytes tri_read_bytes(tri_reader *r)
 static inline void tri_read_text(tri_reader *r, char *buf, size_t max)
 {
     tr_bytes text = tri_read_bytes(r);
-    if (text.size > max || (text.size > 0 &&
-                            memchr(text.at, '\0', text.size) != NULL)) {
+    if (text.size > max ||
+        (text.size > 0 && memchr(text.at, '\0', text.size) != NULL)) {
         r->failed = true;
         text.size = 0;
     }

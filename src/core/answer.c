@@ -75,8 +75,8 @@ void tri_answer_error(tri_worker *worker, tr_msg *msg, tr_err err,
 void tri_answer_copy(tri_worker *worker, tr_msg *msg, tr_err err,
                      const char *text)
 {
-    tr_msg *answer = tri_msg_new_raw(&worker->cache, NULL,
-                                     sizeof(tri_error_reply), true);
+    tr_msg *answer =
+        tri_msg_new_raw(&worker->cache, NULL, sizeof(tri_error_reply), true);
     if (answer == NULL) {
         return;  // the request itself will answer when it is freed
     }
@@ -87,7 +87,7 @@ void tri_answer_copy(tri_worker *worker, tr_msg *msg, tr_err err,
     send_answer(worker, msg->sender, answer, tri_msg_ask(msg)->way);
 }
 
-tr_err (tr_reply)(tr_ctx *ctx, const void *m, const void *payload)
+tr_err(tr_reply)(tr_ctx *ctx, const void *m, const void *payload)
 {
     tr_msg *msg = tri_msg_of(m);
     const tr_type *type = msg->node.type->reply;
@@ -191,7 +191,7 @@ void tri_pass_on(tr_ctx *ctx, tr_msg *msg, tr_ref to)
         tri_answer_error(ctx->worker, msg, TR_EDEADLOCK, ctx->fail_text);
         return;
     }
-    tri_actor_from who = {.sys = ctx->sys, .worker = ctx->worker,
-                          .sender = msg->sender};
+    tri_actor_from who = {
+        .sys = ctx->sys, .worker = ctx->worker, .sender = msg->sender};
     tri_send(&who, to, msg);
 }

@@ -69,21 +69,21 @@ static __attribute__((noinline)) void tell_rest(tr_ctx *ctx, uint64_t to_cell,
  * From a turn to a mailbox without limits: what most messages are. What is
  * rare is left to others, in the last step, so this needs no stack frame.
  */
-static inline __attribute__((always_inline)) void
-tell_quick(tr_ctx *ctx, uint64_t to_cell, uint64_t to_id, const tr_type *type,
-           size_t size, const void *payload)
+static inline __attribute__((always_inline)) void tell_quick(
+    tr_ctx *ctx, uint64_t to_cell, uint64_t to_id, const tr_type *type,
+    size_t size, const void *payload)
 {
     tri_worker *worker = ctx->worker;
     tri_cell *cell = tri_ref_cell((tr_ref){.cell = to_cell});
     uint32_t klass = tri_class_quick(sizeof(tr_msg) + size);
     tri_magazine *hot = &worker->cache.of[klass].hot;
     // Relaxed: as in tri_try_send, and tri_push_user.
-    if (TRI_UNLIKELY(
-            (to_cell >> 48) != ctx->quick_tag || hot->head == NULL ||
-            (TRI_FAULTS && tri_mem_should_fail(worker->cache.mem)) ||
-            (atomic_load_explicit(&cell->flags, memory_order_relaxed) &
-             (TRI_CELL_BOUNDED | TRI_CELL_TIGHT)) != 0 ||
-            atomic_load_explicit(&cell->id, memory_order_relaxed) != to_id)) {
+    if (TRI_UNLIKELY((to_cell >> 48) != ctx->quick_tag || hot->head == NULL ||
+                     (TRI_FAULTS && tri_mem_should_fail(worker->cache.mem)) ||
+                     (atomic_load_explicit(&cell->flags, memory_order_relaxed) &
+                      (TRI_CELL_BOUNDED | TRI_CELL_TIGHT)) != 0 ||
+                     atomic_load_explicit(&cell->id, memory_order_relaxed) !=
+                         to_id)) {
         tell_slow((tr_from){.ctx = ctx}, to_cell, to_id, type, payload);
         return;
     }
@@ -125,8 +125,7 @@ static __attribute__((noinline)) void tell_larger(tr_from from,
     }
 }
 
-void (tr_tell)(tr_from from, tr_ref to, const tr_type *type,
-               const void *payload)
+void(tr_tell)(tr_from from, tr_ref to, const tr_type *type, const void *payload)
 {
     size_t size = type->size;
     if (TRI_LIKELY(tri_from_is_ctx(from) && type->var_count == 0 &&
@@ -137,8 +136,8 @@ void (tr_tell)(tr_from from, tr_ref to, const tr_type *type,
     }
 }
 
-tr_err (tr_try_tell)(tr_from from, tr_ref to, const tr_type *type,
-                     const void *payload)
+tr_err(tr_try_tell)(tr_from from, tr_ref to, const tr_type *type,
+                    const void *payload)
 {
     tri_actor_from who = tri_enter(from);
     tr_msg *msg = tri_msg_new_with(&who.worker->cache, type, payload, false,
@@ -155,8 +154,8 @@ tr_err (tr_try_tell)(tr_from from, tr_ref to, const tr_type *type,
     return err;
 }
 
-void (tr_tell_urgent)(tr_from from, tr_ref to, uint8_t priority,
-                      const tr_type *type, const void *payload)
+void(tr_tell_urgent)(tr_from from, tr_ref to, uint8_t priority,
+                     const tr_type *type, const void *payload)
 {
     TRI_CHECK(priority >= 1 && priority <= TR_PRIORITY_MAX);
     tri_actor_from who = tri_enter(from);
@@ -169,8 +168,8 @@ void (tr_tell_urgent)(tr_from from, tr_ref to, uint8_t priority,
     } else {
         msg->node.priority = priority;
         // Relaxed: a stale ref must not give another actor lanes.
-        here = here && atomic_load_explicit(&cell->id,
-                                            memory_order_relaxed) == to.id;
+        here = here &&
+               atomic_load_explicit(&cell->id, memory_order_relaxed) == to.id;
         if (here && tri_ext_need(who.worker, cell) != NULL) {
             // Relaxed: the push that follows publishes it.
             atomic_fetch_or_explicit(&cell->flags, TRI_CELL_URGENT,
@@ -208,8 +207,8 @@ static tr_msg *own(tr_ctx *ctx, tr_msg *msg)
         msg->node.klass != TRI_CLASS_STACK) {
         return msg;
     }
-    tr_msg *copy = tri_msg_new(&ctx->worker->cache, msg->node.type,
-                               msg->payload, false);
+    tr_msg *copy =
+        tri_msg_new(&ctx->worker->cache, msg->node.type, msg->payload, false);
     if (copy == NULL) {
         no_memory(ctx, "tr_keep");
     }
@@ -331,8 +330,8 @@ static void record(tr_ctx *ctx, const char *site, const char *format,
     ctx->fail_site = site;
 }
 
-tr_err (tr_fail)(tr_ctx *ctx, tr_err err, const char *site,
-                 const char *format, ...)
+tr_err(tr_fail)(tr_ctx *ctx, tr_err err, const char *site, const char *format,
+                ...)
 {
     va_list args;
     va_start(args, format);
@@ -341,7 +340,7 @@ tr_err (tr_fail)(tr_ctx *ctx, tr_err err, const char *site,
     return err;
 }
 
-void (tr_panic)(tr_ctx *ctx, const char *site, const char *format, ...)
+void(tr_panic)(tr_ctx *ctx, const char *site, const char *format, ...)
 {
     TRI_CHECK(ctx->magic == TRI_CTX_MAGIC);
     va_list args;
@@ -488,7 +487,7 @@ static void send_signal(tr_from from, tr_ref ref, uint32_t signal)
     tri_leave(&who);
 }
 
-void (tr_stop)(tr_from from, tr_ref ref)
+void(tr_stop)(tr_from from, tr_ref ref)
 {
     tr_ctx *ctx = from.ctx;
     // Oneself: the cell is ours and awake, nobody must be poked.
@@ -503,7 +502,7 @@ void (tr_stop)(tr_from from, tr_ref ref)
     send_signal(from, ref, TRI_SIG_STOP);
 }
 
-void (tr_kill)(tr_from from, tr_ref ref)
+void(tr_kill)(tr_from from, tr_ref ref)
 {
     send_signal(from, ref, TRI_SIG_KILL);
 }
@@ -514,11 +513,10 @@ static void poison(tr_from from, tr_ref ref, uint32_t spared)
     tri_cell *cell = tri_ref_cell(ref);
     // Relaxed: as in send_signal.
     if ((ref.cell >> 48) == who.sys->tag &&
-        !(atomic_load_explicit(&cell->flags, memory_order_relaxed) &
-          spared)) {
+        !(atomic_load_explicit(&cell->flags, memory_order_relaxed) & spared)) {
         tr_none nothing = {};
-        tr_msg *msg = tri_msg_new(&who.worker->cache, &tr_none_tr_type,
-                                  &nothing, false);
+        tr_msg *msg =
+            tri_msg_new(&who.worker->cache, &tr_none_tr_type, &nothing, false);
         if (msg == NULL) {  // without memory: at once instead of never
             tri_signal(who.worker, cell, ref.id, TRI_SIG_STOP);
         } else {
@@ -526,8 +524,7 @@ static void poison(tr_from from, tr_ref ref, uint32_t spared)
             msg->sender = who.sender;
             if (tri_push(who.worker, cell, ref.id, msg) != TR_OK &&
                 !(tri_cell_is_virtual(cell) &&
-                  tri_virtual_ops_of(who.sys)->poison(who.worker, cell,
-                                                      msg))) {
+                  tri_virtual_ops_of(who.sys)->poison(who.worker, cell, msg))) {
                 tri_msg_free(&who.worker->cache, msg);
             }
         }
@@ -535,7 +532,7 @@ static void poison(tr_from from, tr_ref ref, uint32_t spared)
     tri_leave(&who);
 }
 
-void (tr_poison)(tr_from from, tr_ref ref)
+void(tr_poison)(tr_from from, tr_ref ref)
 {
     poison(from, ref, TRI_CELL_SYSTEM);
 }
@@ -545,7 +542,7 @@ void tri_poison_any(tr_system *sys, tr_ref ref)
     poison((tr_from){.sys = sys}, ref, 0);
 }
 
-tr_state (tr_state_of)(tr_from from, tr_ref ref)
+tr_state(tr_state_of)(tr_from from, tr_ref ref)
 {
     tr_system *sys = tri_from_system(from);
     tri_cell *cell = tri_ref_cell(ref);
@@ -553,15 +550,15 @@ tr_state (tr_state_of)(tr_from from, tr_ref ref)
         return TR_STATE_TERMINATED;
     }
     // Acquire: the state first, then whose it is; pairs with tri_life_set.
-    tr_state life = (tr_state)atomic_load_explicit(&cell->life,
-                                                   memory_order_acquire);
+    tr_state life =
+        (tr_state)atomic_load_explicit(&cell->life, memory_order_acquire);
     return atomic_load_explicit(&cell->id, memory_order_acquire) == ref.id &&
                    !tri_cell_is_zombie(cell)
                ? life
                : TR_STATE_TERMINATED;
 }
 
-void (tr_become)(tr_ctx *ctx, const tr_actor_def *behaviour)
+void(tr_become)(tr_ctx *ctx, const tr_actor_def *behaviour)
 {
     tri_cell *cell = ctx->cell;
     const tri_behaviour *next =
@@ -580,7 +577,7 @@ void (tr_become)(tr_ctx *ctx, const tr_actor_def *behaviour)
     tri_cell_become(cell, next);
 }
 
-tr_handle (tr_handle_hold)(tr_from from, tr_ref ref)
+tr_handle(tr_handle_hold)(tr_from from, tr_ref ref)
 {
     tri_actor_from who = tri_enter(from);
     tri_cell *cell = tri_ref_cell(ref);
@@ -588,9 +585,8 @@ tr_handle (tr_handle_hold)(tr_from from, tr_ref ref)
         // Acquire: an AUTO_STOP actor is born with its extension.
         tri_ext *ext = atomic_load_explicit(&cell->ext, memory_order_acquire);
         // Relaxed: the holder of a handle keeps the actor alive.
-        if (ext != NULL && atomic_load_explicit(&cell->id,
-                                                memory_order_relaxed) ==
-                               ref.id) {
+        if (ext != NULL &&
+            atomic_load_explicit(&cell->id, memory_order_relaxed) == ref.id) {
             // Relaxed: only the number counts.
             atomic_fetch_add_explicit(&ext->handles, 1, memory_order_relaxed);
         }
@@ -599,7 +595,7 @@ tr_handle (tr_handle_hold)(tr_from from, tr_ref ref)
     return (tr_handle){ref};
 }
 
-void (tr_handle_drop)(tr_from from, tr_ref ref)
+void(tr_handle_drop)(tr_from from, tr_ref ref)
 {
     bool last = false;
     tri_actor_from who = tri_enter(from);
@@ -608,12 +604,11 @@ void (tr_handle_drop)(tr_from from, tr_ref ref)
         // Acquire: as in hold.
         tri_ext *ext = atomic_load_explicit(&cell->ext, memory_order_acquire);
         // Acquire and release: the last one comes after all the others.
-        last = ext != NULL &&
-               atomic_load_explicit(&cell->id, memory_order_relaxed) ==
-                   ref.id &&
-               atomic_fetch_sub_explicit(&ext->handles, 1,
-                                         memory_order_acq_rel) ==
-                   (TRI_HANDLES_COUNT | 1);
+        last =
+            ext != NULL &&
+            atomic_load_explicit(&cell->id, memory_order_relaxed) == ref.id &&
+            atomic_fetch_sub_explicit(&ext->handles, 1, memory_order_acq_rel) ==
+                (TRI_HANDLES_COUNT | 1);
     }
     tri_leave(&who);
     if (last) {
@@ -625,8 +620,7 @@ void (tr_handle_drop)(tr_from from, tr_ref ref)
 
 void tr_watch(tr_ctx *ctx, tr_ref ref)
 {
-    if (tri_watch_ref(ctx->worker, ctx->sys, ctx->cell, ref, false) !=
-        TR_OK) {
+    if (tri_watch_ref(ctx->worker, ctx->sys, ctx->cell, ref, false) != TR_OK) {
         (tr_panic)(ctx, "tr_watch", "out of memory");
     }
 }
@@ -645,13 +639,13 @@ void tr_unwatch(tr_ctx *ctx, tr_ref ref)
 
 /* ---- time ---- */
 
-tr_nanos (tr_now)(tr_from from)
+tr_nanos(tr_now)(tr_from from)
 {
     tri_world *world = tri_from_world(from);
     return world->ops->mono(world);
 }
 
-tr_nanos (tr_wall)(tr_from from)
+tr_nanos(tr_wall)(tr_from from)
 {
     tri_world *world = tri_from_world(from);
     return world->ops->wall(world);
@@ -659,7 +653,7 @@ tr_nanos (tr_wall)(tr_from from)
 
 /* ---- chance ---- */
 
-uint64_t (tr_random)(tr_from from, uint64_t below)
+uint64_t(tr_random)(tr_from from, uint64_t below)
 {
     TRI_CHECK(below > 0);
     tri_world *world = tri_from_world(from);

@@ -40,9 +40,9 @@ tr_nanos tri_ask_deadline(tr_ctx *ctx, tr_nanos timeout, bool *is_long)
 tr_err tri_undelivered_as(tr_ref to, tr_err err)
 {
     // Whether it is just ending or has ended is a race: both are gone.
-    return err == TR_ESTOPPED                              ? TR_EGONE
+    return err == TR_ESTOPPED                            ? TR_EGONE
            : err == TR_EGONE && tri_ref_cell(to) == NULL ? TR_ENOENT
-                                                           : err;
+                                                         : err;
 }
 
 /*
@@ -55,11 +55,12 @@ static tr_err deliver(tr_ctx *ctx, tr_ref to, tr_msg *msg, bool parks)
     tri_cell *cell = tri_ref_cell(to);
     // Relaxed: as in tri_try_send.
     if (TRI_UNLIKELY((to.cell >> 48) != ctx->sys->tag ||
-                     (atomic_load_explicit(&cell->flags,
-                                           memory_order_relaxed) &
+                     (atomic_load_explicit(&cell->flags, memory_order_relaxed) &
                       SPECIAL) != 0)) {
-        tri_actor_from who = {.sys = ctx->sys, .worker = ctx->worker,
-                              .ctx = NULL, .sender = ctx->self};
+        tri_actor_from who = {.sys = ctx->sys,
+                              .worker = ctx->worker,
+                              .ctx = NULL,
+                              .sender = ctx->self};
         return tri_try_send(&who, to, msg);
     }
     uint32_t depth;
@@ -85,16 +86,14 @@ tr_err tri_ask_send(tr_ctx *ctx, tri_wait *wait, tr_nanos deadline,
     if (msg == NULL) {
         return TR_ENOMEM;
     }
-    *tri_msg_ask(msg) = (tri_ask){.correlation = wait->correlation,
-                                  .deadline = deadline,
-                                  .site = wait->site,
-                                  .way = tri_wait_is_detached(wait)
-                                             ? TRI_WAY_USER_LANE
-                                             : 0,
-                                  .is_long = is_long};
+    *tri_msg_ask(msg) =
+        (tri_ask){.correlation = wait->correlation,
+                  .deadline = deadline,
+                  .site = wait->site,
+                  .way = tri_wait_is_detached(wait) ? TRI_WAY_USER_LANE : 0,
+                  .is_long = is_long};
     tri_count(&ctx->worker->count.asks);
-    tr_err err =
-        deliver(ctx, wait->target, msg, wait->kind == TRI_WAIT_REPLY);
+    tr_err err = deliver(ctx, wait->target, msg, wait->kind == TRI_WAIT_REPLY);
     if (TRI_LIKELY(err == TR_OK)) {
         return TR_OK;
     }

@@ -22,8 +22,8 @@ static parked_kinds kinds_parked(tri_cell *cell)
     tri_ext *ext = tri_ext_of(cell);
     for (tr_ctx *c = ext != NULL ? ext->parked : NULL; c != NULL; c = c->next) {
         kinds.writer |= c->kind == TRI_TURN_WRITE;
-        kinds.reader |= c->kind == TRI_TURN_READ ||
-                        c->kind == TRI_TURN_INTERLEAVE;
+        kinds.reader |=
+            c->kind == TRI_TURN_READ || c->kind == TRI_TURN_INTERLEAVE;
         kinds.run |= c->kind == TRI_TURN_RUN;
         kinds.hook |= c->kind == TRI_TURN_HOOK;
     }
@@ -154,13 +154,11 @@ bool tri_rush(tri_cell *cell)
     return tri_detach(cell) && (cell->slow & TRI_SLOW_URGENT) != 0;
 }
 
-
 /* Takes the first message that may run beside the parked turns. */
 static tri_node *take_interleaving(tri_cell *cell, parked_kinds parked)
 {
     bool only_interleave = false;
-    for (tri_node **link = &cell->queue; *link != NULL;
-         link = &(*link)->next) {
+    for (tri_node **link = &cell->queue; *link != NULL; link = &(*link)->next) {
         tri_node *node = *link;
         const tri_slot *slot =
             node->kind == TRI_NODE_USER

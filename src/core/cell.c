@@ -62,8 +62,8 @@ tri_cell *tri_cell_new(tr_system *sys, tri_cache *cache, uint64_t id)
     // A late sender may have made one for the dead. Relaxed: a glance. One
     // that is made after it is the new actor's, as after the exchange.
     if (atomic_load_explicit(&cell->ext, memory_order_relaxed) != NULL) {
-        tri_ext *left = atomic_exchange_explicit(&cell->ext, NULL,
-                                                 memory_order_acquire);
+        tri_ext *left =
+            atomic_exchange_explicit(&cell->ext, NULL, memory_order_acquire);
         if (left != NULL) {
             tri_cache_free(cache, TRI_CLASS_EXT, left);
         }
@@ -92,8 +92,7 @@ tri_ext *tri_ext_make(tri_worker *worker, tri_cell *cell)
     tri_lock_take(&made->lock);
     memset(made, 0, offsetof(tri_ext, edge_cell));
     tri_lock_drop(&made->lock);
-    atomic_store_explicit(&made->edge_seq, (seq | 1) + 1,
-                          memory_order_relaxed);
+    atomic_store_explicit(&made->edge_seq, (seq | 1) + 1, memory_order_relaxed);
     atomic_store_explicit(&made->handles, 0, memory_order_relaxed);
     atomic_store_explicit(&made->bounded, 0, memory_order_relaxed);
     atomic_store_explicit(&made->limit, 0, memory_order_relaxed);
@@ -121,8 +120,8 @@ tri_ext *tri_ext_make(tri_worker *worker, tri_cell *cell)
 void tri_ext_drop(tri_worker *worker, tri_cell *cell)
 {
     // Acquire: as tri_ext_make.
-    tri_ext *ext = atomic_exchange_explicit(&cell->ext, NULL,
-                                            memory_order_acquire);
+    tri_ext *ext =
+        atomic_exchange_explicit(&cell->ext, NULL, memory_order_acquire);
     if (ext != NULL) {
         TRI_CHECK(ext->parked == NULL);
         tri_room_close(worker, ext);
@@ -184,9 +183,10 @@ static tri_behaviour *behaviour_new(tr_system *sys, const tr_actor_def *def)
     made->def = def;
     made->mask = size - 1;
     made->kind = tri_kind_number(sys, def->name);
-    made->state_class = (uint8_t)(def->state_size <= 16   ? TRI_CLASS_TINY
-                                  : def->state_size <= 32 ? TRI_CLASS_SMALL
-                                  : tri_class_of(def->state_size));
+    made->state_class =
+        (uint8_t)(def->state_size <= 16   ? TRI_CLASS_TINY
+                  : def->state_size <= 32 ? TRI_CLASS_SMALL
+                                          : tri_class_of(def->state_size));
     made->plain_life = def->pre_start == NULL && def->post_start == NULL &&
                        def->on_run == NULL && def->pre_stop == NULL &&
                        def->post_stop == NULL;

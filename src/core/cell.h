@@ -74,31 +74,31 @@ enum {
 enum {
     TRI_SIG_STOP = 1,
     TRI_SIG_KILL = 2,
-    TRI_SIG_RESTART = 4,   // the parent has decided
+    TRI_SIG_RESTART = 4,  // the parent has decided
     TRI_SIG_RESUME = 8,
-    TRI_SIG_DOOM = 16,     // the parent has decided: stop
-    TRI_SIG_CHILDREN = 32, // the last child has ended
-    TRI_SIG_TIMER = 64,    // cell.timer has fired
+    TRI_SIG_DOOM = 16,      // the parent has decided: stop
+    TRI_SIG_CHILDREN = 32,  // the last child has ended
+    TRI_SIG_TIMER = 64,     // cell.timer has fired
     TRI_SIG_FORCE = 128,
-    TRI_SIG_CHILD_LOST = 256, // a child could not be restarted (rule 5)
-    TRI_SIG_ROOM = 512,    // senders wait for room
-    TRI_SIG_CLOSING = 1024,// shutdown: waits end with TR_ECLOSED
-    TRI_SIG_WAKE = 2048,   // a parked turn has become ready
-    TRI_SIG_NOTED = 4096,  // the notice of a failure is back: lifecycle.c
-    TRI_SIG_IDLE = 8192,   // end, if nothing is going on
-    TRI_SIG_GROUP = 16384, // a group restart goes on: supervise.c
+    TRI_SIG_CHILD_LOST = 256,  // a child could not be restarted (rule 5)
+    TRI_SIG_ROOM = 512,        // senders wait for room
+    TRI_SIG_CLOSING = 1024,    // shutdown: waits end with TR_ECLOSED
+    TRI_SIG_WAKE = 2048,       // a parked turn has become ready
+    TRI_SIG_NOTED = 4096,      // the notice of a failure is back: lifecycle.c
+    TRI_SIG_IDLE = 8192,       // end, if nothing is going on
+    TRI_SIG_GROUP = 16384,     // a group restart goes on: supervise.c
 };
 
 /* tri_cell.slow: why the fast path of a turn must look closer. */
 enum {
-    TRI_SLOW_LIFE = 1,     // not RUNNING
-    TRI_SLOW_PARKED = 2,   // turns are parked
-    TRI_SLOW_PENDING = 4,  // tr_terminated and the like wait in ext
-    TRI_SLOW_URGENT = 8,   // priority lanes are not empty
-    TRI_SLOW_BLOCKED = 16, // senders wait for room
-    TRI_SLOW_BOUNDED = 32, // messages are counted
-    TRI_SLOW_TIMEOUT = 64, // a receive timeout is to be pushed back
-    TRI_SLOW_STOP = 128,   // it has stopped itself
+    TRI_SLOW_LIFE = 1,      // not RUNNING
+    TRI_SLOW_PARKED = 2,    // turns are parked
+    TRI_SLOW_PENDING = 4,   // tr_terminated and the like wait in ext
+    TRI_SLOW_URGENT = 8,    // priority lanes are not empty
+    TRI_SLOW_BLOCKED = 16,  // senders wait for room
+    TRI_SLOW_BOUNDED = 32,  // messages are counted
+    TRI_SLOW_TIMEOUT = 64,  // a receive timeout is to be pushed back
+    TRI_SLOW_STOP = 128,    // it has stopped itself
 };
 
 enum { TRI_HOME_NONE = 0xffff };
@@ -106,7 +106,7 @@ enum { TRI_HOME_NONE = 0xffff };
 struct tri_cell {
     /* ---- written by senders ---- */
     tri_cell *run_next;  // in a run queue; shares its place with tri_block
-    tri_timer timer;  // stop deadline or restart delay; under a wheel's lock
+    tri_timer timer;     // stop deadline or restart delay; under a wheel's lock
     _Atomic(uintptr_t) mail;
     _Atomic(uint64_t) id;       // 0 when free
     _Atomic(uint64_t) signals;  // TRI_SIG_* below, the id's low 48 bits above
@@ -119,11 +119,11 @@ struct tri_cell {
     _Atomic(uintptr_t) sys_mail;  // (and by senders of system mail)
     _Atomic(const struct tri_behaviour *) current;  // tri_cell_behaviour
     void *state;
-    tri_node *queue;            // detached user mail, oldest first
-    _Atomic(uint32_t) queued;   // length of queue
-    _Atomic(uint8_t) life;      // tr_state
-    uint8_t slow;               // TRI_SLOW_*
-    uint16_t home;              // index of the worker it is bound to
+    tri_node *queue;           // detached user mail, oldest first
+    _Atomic(uint32_t) queued;  // length of queue
+    _Atomic(uint8_t) life;     // tr_state
+    uint8_t slow;              // TRI_SLOW_*
+    uint16_t home;             // index of the worker it is bound to
     _Atomic(tri_ext *) ext;
     const char *name;           // owned; NULL: named after the id
     _Atomic(uint64_t) handled;  // user messages; relaxed, for observers
@@ -132,8 +132,8 @@ struct tri_cell {
     _Atomic(tri_cell *) parent;  // changes only if the parent gives it up
     tri_cell *sibling_next, *sibling_prev;
     struct tri_props *props;
-    tri_node notice;  // tells the parent of a failure
-    _Atomic(uint32_t) lives;  // starts so far: tri_cell_incarnation
+    tri_node notice;            // tells the parent of a failure
+    _Atomic(uint32_t) lives;    // starts so far: tri_cell_incarnation
     _Atomic(uint32_t) history;  // last eight states, 4 bits each
 };
 
@@ -167,11 +167,11 @@ typedef struct tri_props {
 /* A handler found by the schema of a message. */
 typedef struct tri_slot {
     uint64_t schema;
-    const tr_type *type;              // the behaviour's own description
-    _Atomic(const tr_type *) alias;   // another file's, found equal
+    const tr_type *type;             // the behaviour's own description
+    _Atomic(const tr_type *) alias;  // another file's, found equal
     tr_handler_fn fn;
     uint32_t flags;
-    uint32_t kind;                    // the behaviour's
+    uint32_t kind;  // the behaviour's
 } tri_slot;
 
 /* A tr_actor_def made ready once per system. */
@@ -185,7 +185,7 @@ typedef struct tri_behaviour {
     const tr_interceptor *const *outer, *const *inner;
     tr_handler any_wrapped;
     uint32_t mask;
-    uint32_t kind;  // number of its name: tally.h
+    uint32_t kind;        // number of its name: tally.h
     uint8_t state_class;  // of its states' memory: mem.h
     tri_slot slots[];
 } tri_behaviour;
@@ -213,17 +213,17 @@ typedef struct tri_watching {
 typedef struct tri_join {
     tri_node node;
     struct tri_join *next;
-    tr_ref waiter;         // an actor or a promise
+    tr_ref waiter;  // an actor or a promise
     uint64_t correlation;
     uint64_t target_id;
     bool wants_state;
-    bool missing;          // there was no such actor
+    bool missing;  // there was no such actor
     tr_reason reason;
     tr_err err;
     tr_phase phase;
     char *text;
     const tr_type *state_type;
-    void *state;           // malloc'd copy, or NULL
+    void *state;  // malloc'd copy, or NULL
     size_t state_size;
     struct tri_heap_block *heap;  // that a plain state points to; owned
 } tri_join;
@@ -233,32 +233,32 @@ typedef struct tri_wait {
     tri_node node;                 // TRI_NODE_WAKE
     struct tri_wait *next, *prev;  // in ext->waits
     tri_timer timer;
-    tri_fiber *fiber;       // kept ready for the one that parks
-    tri_cell *cell;         // whose wait it is
-    tr_ctx *ctx;            // the turn that is parked on it, or NULL
-    tr_ctx *owner;          // the turn that made this future
+    tri_fiber *fiber;  // kept ready for the one that parks
+    tri_cell *cell;    // whose wait it is
+    tr_ctx *ctx;       // the turn that is parked on it, or NULL
+    tr_ctx *owner;     // the turn that made this future
     uint64_t correlation;
     tr_msg *reply;          // owned until taken
     struct tri_join *join;  // of tr_join and tr_started: owned until taken
     tr_err err;
-    uint8_t kind;           // tri_wait_kind
+    uint8_t kind;  // tri_wait_kind
     bool done;
-    bool woken;             // of THEN and PIPE: the end is in the mailbox
-    bool orphan;            // nobody waits any more; freed with its notice
-    bool has_edge;          // deadlock.c
-    bool linked;            // in the target's list of blocked senders
-    bool listed;            // in its worker's list of asks
-    bool has_context;       // of THEN and PIPE: a tr_context is behind it
-    uint16_t wheel;         // worker whose wheel holds the timer
-    tr_then_fn then;        // TRI_WAIT_THEN
+    bool woken;        // of THEN and PIPE: the end is in the mailbox
+    bool orphan;       // nobody waits any more; freed with its notice
+    bool has_edge;     // deadlock.c
+    bool linked;       // in the target's list of blocked senders
+    bool listed;       // in its worker's list of asks
+    bool has_context;  // of THEN and PIPE: a tr_context is behind it
+    uint16_t wheel;    // worker whose wheel holds the timer
+    tr_then_fn then;   // TRI_WAIT_THEN
     tr_ref target;
     const tr_type *type;
     const char *site;
     /* Cuts the wait short; false: its wake-up is under way. NULL: can be. */
     bool (*cancel)(struct tri_wait *wait);
-    tri_ext *room;          // TRI_WAIT_ROOM: whose list we are in
+    tri_ext *room;  // TRI_WAIT_ROOM: whose list we are in
     struct tri_wait *blocked_next, *blocked_prev;  // or in worker->asks
-    tr_nanos deadline;      // TRI_WAIT_REPLY, where listed
+    tr_nanos deadline;  // TRI_WAIT_REPLY, where listed
 } tri_wait;
 
 typedef enum tri_wait_kind {
@@ -267,8 +267,8 @@ typedef enum tri_wait_kind {
     TRI_WAIT_THEN,       // tr_ask_then: ends with the incarnation
     TRI_WAIT_PIPE,       // tr_ask_pipe
     TRI_WAIT_SLEEP,
-    TRI_WAIT_ROOM,       // a full mailbox
-    TRI_WAIT_OUTSIDE,    // descriptor, blocking call, join, store
+    TRI_WAIT_ROOM,     // a full mailbox
+    TRI_WAIT_OUTSIDE,  // descriptor, blocking call, join, store
 } tri_wait_kind;
 
 typedef struct tri_heap_block {
@@ -298,20 +298,20 @@ typedef struct tri_user_timer {
     tri_cell *cell;
     uint64_t cell_id;
     uint64_t id;
-    tr_nanos every;     // 0: once
-    tr_msg *msg;        // TRI_MSG_TIMER; its sender.cell points back here
+    tr_nanos every;  // 0: once
+    tr_msg *msg;     // TRI_MSG_TIMER; its sender.cell points back here
     uint16_t wheel;
-    bool in_flight;     // msg is in the mailbox
-    bool cancelled;     // free it when msg comes out
-    bool once_more;     // was due while in flight
+    bool in_flight;  // msg is in the mailbox
+    bool cancelled;  // free it when msg comes out
+    bool once_more;  // was due while in flight
 } tri_user_timer;
 
 typedef struct tri_failure {
     tr_err err;
     tr_phase phase;
-    char *text;        // malloc'd or NULL
+    char *text;  // malloc'd or NULL
     const char *site;
-    tr_msg *msg;       // the message that failed, or NULL; owned
+    tr_msg *msg;  // the message that failed, or NULL; owned
 } tri_failure;
 
 /* Where an actor is that is restarted together with its siblings (X44). */
@@ -329,51 +329,51 @@ struct tri_ext {
     _Atomic(uint32_t) live_children;  // under the lock; the owner looks
     tri_cell *first_child, *last_child;
     tri_map names;
-    bool closed;                      // takes no children any more
+    bool closed;  // takes no children any more
 
-    const tri_behaviour *first;       // before the first tr_become, or NULL
-    tr_ctx *parked;                   // turns that wait, oldest first
-    tri_watch *watchers;              // under the lock, as joins: force.c
-    tri_map watching;                 // target id -> tri_watching
-    tri_node *pending, *pending_last; // TERMINATED waiting for their turn
+    const tri_behaviour *first;        // before the first tr_become, or NULL
+    tr_ctx *parked;                    // turns that wait, oldest first
+    tri_watch *watchers;               // under the lock, as joins: force.c
+    tri_map watching;                  // target id -> tri_watching
+    tri_node *pending, *pending_last;  // TERMINATED waiting for their turn
     tri_join *joins;
 
     tri_wait *waits;
     uint64_t correlation;
     uint64_t timer_id;
 
-    tri_node *kept;                   // tr_msg
+    tri_node *kept;  // tr_msg
     tri_node *stash, *stash_last;
     uint32_t stashed;
-    tri_node *urgent[TRI_PRIORITIES]; // oldest first
+    tri_node *urgent[TRI_PRIORITIES];  // oldest first
     tri_node *urgent_last[TRI_PRIORITIES];
 
     tri_heap_block *heap;
     size_t heap_bytes;
-    bool released;                    // the heap is gone, and the state's sense
+    bool released;  // the heap is gone, and the state's sense
     tri_closer *closers;
-    tri_heap_block *texts;            // of the stored state
-    tri_holding *holding;             // of the stored state, or NULL
-    tri_holding *holdings;            // all there are; end with the heap
-    uint64_t version;                 // of the stored state, or snapshot
-    uint64_t sequence;                // of the newest event: sourcing.c
-    uint64_t chain;                   // of it, as its store says, or 0
-    uint64_t snapshot;                // the event that the last one was due at
-    bool emitting;                    // events are on their way to the store
-    _Atomic(uint32_t) stores;         // questions the store has not answered
+    tri_heap_block *texts;     // of the stored state
+    tri_holding *holding;      // of the stored state, or NULL
+    tri_holding *holdings;     // all there are; end with the heap
+    uint64_t version;          // of the stored state, or snapshot
+    uint64_t sequence;         // of the newest event: sourcing.c
+    uint64_t chain;            // of it, as its store says, or 0
+    uint64_t snapshot;         // the event that the last one was due at
+    bool emitting;             // events are on their way to the store
+    _Atomic(uint32_t) stores;  // questions the store has not answered
     tri_user_timer *timers;
     tri_user_timer *receive_timeout;
     tr_nanos receive_span;
 
-    char own_name[24];                // what tr_name gave, without a name
+    char own_name[24];  // what tr_name gave, without a name
     tri_failure failure;
-    uint32_t restarts;                // in the window
+    uint32_t restarts;  // in the window
     tr_nanos window_start;
-    uint32_t group_restarts;          // of its children, as a group
+    uint32_t group_restarts;  // of its children, as a group
     tr_nanos group_start;
     tr_nanos backoff;
-    tr_nanos group_backoff;           // of the first of its children to start
-    _Atomic(uint8_t) group;           // tri_group_stage, as one of a group
+    tr_nanos group_backoff;  // of the first of its children to start
+    _Atomic(uint8_t) group;  // tri_group_stage, as one of a group
 
     /* The wait-for edge of the turn that is parked on another actor. */
     _Atomic(uint64_t) edge_cell;
@@ -383,20 +383,20 @@ struct tri_ext {
     _Atomic(uint64_t) edge_answered;  // the same: it has been answered
     _Atomic(bool) edge_reads;         // the request runs beside readers
     _Atomic(const char *) edge_site;
-    _Atomic(bool) edge_writer;        // the turn could have changed the state
-    tri_lock lock;                    // children, names; never cleared
-    tri_lock blocked_lock;            // never cleared: late senders take it
-    tri_wait *blocked;                // under it: senders waiting for room
+    _Atomic(bool) edge_writer;  // the turn could have changed the state
+    tri_lock lock;              // children, names; never cleared
+    tri_lock blocked_lock;      // never cleared: late senders take it
+    tri_wait *blocked;          // under it: senders waiting for room
     tri_wait *blocked_last;
     uint32_t blocked_count;
-    bool no_room;                     // under it: nobody may wait here
-    _Atomic(uint32_t) bounded;        // messages inside, where TRI_CELL_BOUNDED
-    _Atomic(uint32_t) limit;          // copies of the props, for senders
+    bool no_room;               // under it: nobody may wait here
+    _Atomic(uint32_t) bounded;  // messages inside, where TRI_CELL_BOUNDED
+    _Atomic(uint32_t) limit;    // copies of the props, for senders
     _Atomic(uint32_t) soft_limit;
     _Atomic(uint8_t) overflow;
     _Atomic(tr_nanos) handler_limit;  // for the monitor; 0: the system's
 
-    _Atomic(uint32_t) handles;        // AUTO_STOP
+    _Atomic(uint32_t) handles;  // AUTO_STOP
 };
 
 static inline uintptr_t tri_ref_pointer(tr_ref ref)
@@ -474,7 +474,6 @@ static inline void tri_cell_free(tri_cache *cache, tri_cell *cell)
  */
 void tri_cell_reset(tri_cell *cell);
 
-
 /* Ended by force: for everybody but its own turn it is not there. */
 static inline bool tri_cell_is_zombie(tri_cell *cell)
 {
@@ -534,8 +533,8 @@ static inline uint32_t tri_slot_index(uint64_t schema)
 }
 
 /* The handler's slot, or NULL. */
-static inline const tri_slot *
-tri_behaviour_find(const tri_behaviour *behaviour, const tr_type *type)
+static inline const tri_slot *tri_behaviour_find(const tri_behaviour *behaviour,
+                                                 const tr_type *type)
 {
     const tri_slot *slot =
         &behaviour->slots[tri_slot_index(type->schema) & behaviour->mask];
@@ -551,10 +550,10 @@ const tri_behaviour *tri_behaviour_fetch(struct tr_system *sys,
  * The same behaviour with interceptors around its handlers; either list may
  * be NULL. NULL without memory.
  */
-const tri_behaviour *
-tri_behaviour_wrap(struct tr_system *sys, const tri_behaviour *plain,
-                   const tr_interceptor *const *outer,
-                   const tr_interceptor *const *inner);
+const tri_behaviour *tri_behaviour_wrap(struct tr_system *sys,
+                                        const tri_behaviour *plain,
+                                        const tr_interceptor *const *outer,
+                                        const tr_interceptor *const *inner);
 void tri_behaviours_free(struct tr_system *sys);
 
 #endif

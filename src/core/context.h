@@ -33,14 +33,14 @@ typedef enum tri_turn_kind {
     TRI_TURN_WRITE = 1,
     TRI_TURN_READ,
     TRI_TURN_INTERLEAVE,
-    TRI_TURN_RUN,   // on_run
+    TRI_TURN_RUN,  // on_run
     TRI_TURN_HOOK,
 } tri_turn_kind;
 
 /* tr_ctx.flags: what the end of the turn must look after. */
 enum {
     TRI_CTX_SCRATCH = 1,
-    TRI_CTX_REPLIES = 2,   // reply messages whose text the turn borrows
+    TRI_CTX_REPLIES = 2,  // reply messages whose text the turn borrows
     TRI_CTX_FUTURES = 4,
     TRI_CTX_MSG_GONE = 8,  // kept, stashed or forwarded: not ours any more
     TRI_CTX_CONTEXT = 16,  // `context` is set, and travels with what is sent
@@ -57,13 +57,13 @@ struct tr_ctx {
     tr_system *sys;
     tri_worker *worker;
     tri_cell *cell;
-    tr_msg *msg;       // being handled, or NULL
-    tr_ref self;       // of the cell
+    tr_msg *msg;         // being handled, or NULL
+    tr_ref self;         // of the cell
     uint64_t quick_tag;  // the system's; none where each send looks closer
-    uint8_t kind;      // tri_turn_kind
-    uint8_t phase;     // tr_phase
-    uint8_t flags;     // TRI_CTX_*
-    bool ready;        // parked, and may go on
+    uint8_t kind;        // tri_turn_kind
+    uint8_t phase;       // tr_phase
+    uint8_t flags;       // TRI_CTX_*
+    bool ready;          // parked, and may go on
     bool parked;
     bool in_turn;      // user code is running: a panic has a boundary
     uint16_t texts;    // how many fail_texts there were, around its end
@@ -72,13 +72,13 @@ struct tr_ctx {
     tr_nanos started;  // of the activation; 0: not read yet
     tr_nanos timed;    // since then the handler runs; 0: it is not timed
     uint32_t timed_kind, timed_depth;  // tri_tally_sample
-    tr_ctx *next;      // in ext->parked
+    tr_ctx *next;                      // in ext->parked
     tri_fiber *fiber;
-    tri_wait *wait;    // what it is parked on
+    tri_wait *wait;  // what it is parked on
     tri_scratch *scratch;
     tri_node *replies;
     const char *fail_site;
-    char *fail_text;   // malloc'd: from tr_fail or tr_panic, until used
+    char *fail_text;     // malloc'd: from tr_fail or tr_panic, until used
     tr_context context;  // of the turn, where TRI_CTX_CONTEXT
     tri_jump_buf jump;
 };
@@ -96,8 +96,7 @@ static inline void tri_ctx_carry(tr_ctx *ctx, const tr_context *context)
 /* What the messages of this turn carry along, or NULL. */
 static inline const tr_context *tri_ctx_context(const tr_ctx *ctx)
 {
-    return ctx != NULL && (ctx->flags & TRI_CTX_CONTEXT) ? &ctx->context
-                                                         : NULL;
+    return ctx != NULL && (ctx->flags & TRI_CTX_CONTEXT) ? &ctx->context : NULL;
 }
 
 #endif

@@ -44,10 +44,11 @@ static bool edge_of(tri_cell *cell, uint64_t id, link *out)
     }
     // Relaxed: confirmed by reading the sequence again.
     *out = (link){
-        .cell = cell, .id = id, .seq = seq,
+        .cell = cell,
+        .id = id,
+        .seq = seq,
         .site = atomic_load_explicit(&ext->edge_site, memory_order_relaxed),
-        .writer =
-            atomic_load_explicit(&ext->edge_writer, memory_order_relaxed),
+        .writer = atomic_load_explicit(&ext->edge_writer, memory_order_relaxed),
         .reads = atomic_load_explicit(&ext->edge_reads, memory_order_relaxed),
         .to = {atomic_load_explicit(&ext->edge_cell, memory_order_relaxed),
                atomic_load_explicit(&ext->edge_id, memory_order_relaxed)}};
@@ -76,8 +77,7 @@ static uint32_t walk(const link *home, link *chain)
         if (cell == home->cell && to.id == home->id) {
             return reads && !home->writer ? 0 : n + 1;
         }
-        if (!edge_of(cell, to.id, &chain[n]) ||
-            (reads && !chain[n].writer)) {
+        if (!edge_of(cell, to.id, &chain[n]) || (reads && !chain[n].writer)) {
             return 0;
         }
         to = chain[n].to;
@@ -98,9 +98,8 @@ static bool goes_on(const tri_cell *home, tr_ref to)
     }
     // Seq_cst, both: as in edge_of, which looks properly.
     tri_ext *ext = atomic_load_explicit(&cell->ext, memory_order_seq_cst);
-    return ext != NULL && atomic_load_explicit(&ext->edge_seq,
-                                               memory_order_seq_cst) %
-                                  2 == 1;
+    return ext != NULL &&
+           atomic_load_explicit(&ext->edge_seq, memory_order_seq_cst) % 2 == 1;
 }
 
 /* Walks twice; a chain that has changed meanwhile is none. */
@@ -112,8 +111,7 @@ static uint32_t closes(const link *home, link *chain)
         return 0;
     }
     for (uint32_t i = 0; i + 1 < count; i++) {
-        if (chain[i].seq != second[i].seq ||
-            chain[i].cell != second[i].cell) {
+        if (chain[i].seq != second[i].seq || chain[i].cell != second[i].cell) {
             return 0;
         }
     }
@@ -135,12 +133,13 @@ static void describe(tr_system *sys, tr_ctx *ctx, const link *home,
                                  home->site != NULL ? home->site : "?");
     for (uint32_t i = 0; i + 1 < count && at < sizeof(text); i++) {
         tri_path_write(sys, chain[i].cell, path, sizeof(path));
-        at += (size_t)snprintf(text + at, sizeof(text) - at, " -> %s (%s)",
-                               path, chain[i].site != NULL ? chain[i].site
-                                                           : "?");
+        at +=
+            (size_t)snprintf(text + at, sizeof(text) - at, " -> %s (%s)", path,
+                             chain[i].site != NULL ? chain[i].site : "?");
     }
     tri_path_write(sys, home->cell, path, sizeof(path));
-    tri_error_set(ctx, "%s would close a cycle: %s -> %s; tr_tell does not wait",
+    tri_error_set(ctx,
+                  "%s would close a cycle: %s -> %s; tr_tell does not wait",
                   type != NULL ? type->name : "waiting for room", text, path);
 }
 
@@ -160,9 +159,9 @@ static inline uint32_t taken_as(tr_ref target, const tr_type *type)
 static bool has_come(tri_cell *cell, const tri_wait *wait)
 {
     // Seq_cst: an answer that is not here yet comes after our edge.
-    if (TRI_LIKELY((atomic_load_explicit(&cell->sys_mail,
-                                         memory_order_seq_cst) &
-                    ~TRI_SYS_BITS) == 0)) {
+    if (TRI_LIKELY(
+            (atomic_load_explicit(&cell->sys_mail, memory_order_seq_cst) &
+             ~TRI_SYS_BITS) == 0)) {
         return false;
     }
     // Relaxed: we own the cell.
@@ -172,15 +171,13 @@ static bool has_come(tri_cell *cell, const tri_wait *wait)
     bool found = tri_cell_is_zombie(cell);
     // Seq_cst: as above; sees the nodes that tri_push_system published. They
     // are only taken by us.
-    uintptr_t mail = found ? 0
-                           : atomic_load_explicit(&cell->sys_mail,
-                                                  memory_order_seq_cst);
+    uintptr_t mail =
+        found ? 0 : atomic_load_explicit(&cell->sys_mail, memory_order_seq_cst);
     for (tri_node *node = (tri_node *)(mail & ~TRI_SYS_BITS);
          node != NULL && !found; node = node->next) {
-        found = node->kind == TRI_NODE_REPLY &&
-                tri_msg_from(node)->to_id == id &&
-                tri_msg_ask(tri_msg_from(node))->correlation ==
-                    wait->correlation;
+        found =
+            node->kind == TRI_NODE_REPLY && tri_msg_from(node)->to_id == id &&
+            tri_msg_ask(tri_msg_from(node))->correlation == wait->correlation;
     }
     tri_lock_drop(&ext->lock);
     return found;
@@ -214,10 +211,13 @@ static inline bool is_writer(const tr_ctx *ctx)
 static link as_link(tr_ctx *ctx, const tri_wait *wait, bool reads)
 {
     return (link){
-        .cell = ctx->cell, .to = wait->target, .site = wait->site,
+        .cell = ctx->cell,
+        .to = wait->target,
+        .site = wait->site,
         // Relaxed: we own the cell.
         .id = atomic_load_explicit(&ctx->cell->id, memory_order_relaxed),
-        .writer = is_writer(ctx), .reads = reads};
+        .writer = is_writer(ctx),
+        .reads = reads};
 }
 
 /* The edge is there: TR_EDEADLOCK if it closes a cycle. */
@@ -253,8 +253,7 @@ tr_err tri_edge_begin(tr_ctx *ctx, tri_wait *wait)
                           memory_order_relaxed);
     atomic_store_explicit(&ext->edge_cell, wait->target.cell,
                           memory_order_relaxed);
-    atomic_store_explicit(&ext->edge_id, wait->target.id,
-                          memory_order_relaxed);
+    atomic_store_explicit(&ext->edge_id, wait->target.id, memory_order_relaxed);
     atomic_store_explicit(&ext->edge_site, wait->site, memory_order_relaxed);
     atomic_store_explicit(&ext->edge_reads, reads, memory_order_relaxed);
     atomic_store_explicit(&ext->edge_writer, is_writer(ctx),
@@ -262,8 +261,7 @@ tr_err tri_edge_begin(tr_ctx *ctx, tri_wait *wait)
     // Seq_cst: before the walk; see the file comment.
     atomic_store_explicit(&ext->edge_seq, seq + 1, memory_order_seq_cst);
     wait->has_edge = true;
-    return goes_on(ctx->cell, wait->target) ? follow(ctx, wait, reads)
-                                            : TR_OK;
+    return goes_on(ctx->cell, wait->target) ? follow(ctx, wait, reads) : TR_OK;
 }
 
 bool tri_edge_would_close(tr_ctx *ctx, const tri_wait *wait)
@@ -347,8 +345,10 @@ static void cut_for_family(tr_ctx *turn, tri_wait *wait, tri_cell *ancestor)
     char from[TRI_PATH_MAX], path[TRI_PATH_MAX];
     tri_path_write(turn->sys, turn->cell, from, sizeof(from));
     tri_path_write(turn->sys, ancestor, path, sizeof(path));
-    tri_error_set(turn, "%s, which waits for its children to end, %s among "
-                        "them; tr_tell does not wait", path, from);
+    tri_error_set(turn,
+                  "%s, which waits for its children to end, %s among "
+                  "them; tr_tell does not wait",
+                  path, from);
     count_refused(turn);
     tri_wait_done(turn->worker, turn->cell, wait, TR_EDEADLOCK);
 }
@@ -380,8 +380,7 @@ tr_err tri_edge_move(tr_ctx *ctx, tr_msg *request, tr_ref to)
     tr_system *sys = ctx->sys;
     tr_ref asker = request->sender;
     tri_cell *cell = tri_ref_cell(asker);
-    if ((asker.cell >> 48) != sys->tag ||
-        (to.cell >> 48) != sys->tag) {
+    if ((asker.cell >> 48) != sys->tag || (to.cell >> 48) != sys->tag) {
         return TR_OK;
     }
     tri_ext *ext = atomic_load_explicit(&cell->ext, memory_order_seq_cst);
@@ -402,8 +401,8 @@ tr_err tri_edge_move(tr_ctx *ctx, tr_msg *request, tr_ref to)
     uint64_t old = edge.to.cell;
     // Seq_cst: before the walk, as in tri_edge_begin. A walk between the two
     // stores finds an id that does not fit: no cycle.
-    if (!atomic_compare_exchange_strong_explicit(&ext->edge_cell, &old,
-                                                 to.cell, memory_order_seq_cst,
+    if (!atomic_compare_exchange_strong_explicit(&ext->edge_cell, &old, to.cell,
+                                                 memory_order_seq_cst,
                                                  memory_order_relaxed)) {
         return TR_OK;
     }

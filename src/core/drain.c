@@ -83,8 +83,7 @@ static void start_failed(tr_ctx *ctx, tr_msg *msg)
 {
     tri_ext *ext = tri_ext_of(ctx->cell);
     if (msg->node.flags & TRI_MSG_ASK) {
-        tri_answer_error(ctx->worker, msg, ext->failure.err,
-                         ext->failure.text);
+        tri_answer_error(ctx->worker, msg, ext->failure.err, ext->failure.text);
     } else {
         tri_dead(ctx->worker, tri_cell_ref(ctx->sys, ctx->cell), msg,
                  TR_DEAD_FAILED);

@@ -81,9 +81,8 @@ const char *tri_advice(tr_system *sys, tr_err err, tr_ref to, char *room,
         return here && tri_ref_cell(to) != NULL &&
                        tri_cell_is_virtual(tri_ref_cell(to))
                    ? name_kinds(sys, room, size)
-               : to.cell == 0
-                   ? "; tr_ref_err says why the ref is of nobody"
-                   : "";
+               : to.cell == 0 ? "; tr_ref_err says why the ref is of nobody"
+                              : "";
     case TR_EGONE:
         return "; it has ended: tr_watch tells when";
     case TR_EFOREIGN:

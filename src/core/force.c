@@ -93,10 +93,9 @@ static bool become_zombie(tri_worker *worker, tri_ext *parent, tri_cell *cell,
     atomic_store_explicit(&cell->parent, sys->root, memory_order_relaxed);
     // Seq_cst: before sys_mail is swept; pairs with tri_force_late. BOUNDED
     // makes senders look.
-    atomic_fetch_or_explicit(&cell->flags,
-                             TRI_CELL_ZOMBIE | TRI_CELL_TELLING |
-                                 TRI_CELL_BOUNDED,
-                             memory_order_seq_cst);
+    atomic_fetch_or_explicit(
+        &cell->flags, TRI_CELL_ZOMBIE | TRI_CELL_TELLING | TRI_CELL_BOUNDED,
+        memory_order_seq_cst);
     force_children(worker, ext);
     tri_lock_drop(&ext->lock);
     chain(sys, cell);
@@ -149,8 +148,8 @@ static void sweep(tri_worker *worker, tri_cell *cell)
 static void drain_lane(tri_worker *worker, tri_cell *cell)
 {
     tr_none nothing = {};
-    tr_msg *poison = tri_msg_new(&worker->cache, &tr_none_tr_type, &nothing,
-                                 false);
+    tr_msg *poison =
+        tri_msg_new(&worker->cache, &tr_none_tr_type, &nothing, false);
     if (poison == NULL) {
         return;  // they stay until the handler returns
     }
@@ -235,7 +234,8 @@ static verdict look_at(tri_cell *cell)
     }
     // It has not even looked, or looked and does not wait for its children.
     return (atomic_load_explicit(&cell->signals, memory_order_relaxed) &
-            TRI_SIG_FORCE) != 0 || !(flags & TRI_CELL_FAMILY)
+            TRI_SIG_FORCE) != 0 ||
+                   !(flags & TRI_CELL_FAMILY)
                ? IS_DEAF
                : ENDS;
 }

@@ -11,8 +11,8 @@
 
 #define NO_MEMORY UINT64_MAX  // id of a future that could not be made
 
-tr_future (tr_async)(tr_ctx *ctx, tr_ref to, tr_nanos timeout,
-                     const tr_type *type, const void *payload)
+tr_future(tr_async)(tr_ctx *ctx, tr_ref to, tr_nanos timeout,
+                    const tr_type *type, const void *payload)
 {
     tri_wait *wait = tri_mem_calloc(&ctx->sys->mem, sizeof(*wait));
     if (wait == NULL) {
@@ -55,15 +55,15 @@ void tri_futures_drop(tr_ctx *ctx)
     }
 }
 
-tr_err (tr_await)(tr_ctx *ctx, tr_future future, const tr_type *type,
-                  void *out, const char *site)
+tr_err(tr_await)(tr_ctx *ctx, tr_future future, const tr_type *type, void *out,
+                 const char *site)
 {
     tri_ask_zero_out(out, type);
     tri_wait *wait =
         future.id != 0 ? tri_wait_find(ctx->cell, future.id) : NULL;
     if (wait == NULL || wait->kind != TRI_WAIT_FUTURE || wait->owner != ctx ||
         wait->type->schema != type->schema) {
-        return ctx->cancel != TR_OK        ? ctx->cancel
+        return ctx->cancel != TR_OK     ? ctx->cancel
                : future.id == NO_MEMORY ? TR_ENOMEM
                                         : TR_EINVAL;
     }
@@ -118,7 +118,7 @@ tr_err tr_await_any(tr_ctx *ctx, const tr_future *futures, size_t count,
         if (wait == NULL || wait->owner != ctx ||
             wait->kind != TRI_WAIT_FUTURE) {
             *index = i;
-            return ctx->cancel != TR_OK               ? ctx->cancel
+            return ctx->cancel != TR_OK         ? ctx->cancel
                    : futures[i].id == NO_MEMORY ? TR_ENOMEM
                                                 : TR_EINVAL;
         }

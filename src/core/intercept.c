@@ -27,8 +27,8 @@ static tri_behaviour *wrap(tr_system *sys, const tri_behaviour *plain,
                            const tr_interceptor *const *outer,
                            const tr_interceptor *const *inner)
 {
-    size_t size = sizeof(*plain) +
-                  ((size_t)plain->mask + 1) * sizeof(plain->slots[0]);
+    size_t size =
+        sizeof(*plain) + ((size_t)plain->mask + 1) * sizeof(plain->slots[0]);
     tri_behaviour *made = tri_mem_calloc(&sys->mem, size);
     if (made == NULL) {
         return NULL;
@@ -60,10 +60,10 @@ static tri_behaviour *wrap(tr_system *sys, const tri_behaviour *plain,
     return made;
 }
 
-const tri_behaviour *
-tri_behaviour_wrap(tr_system *sys, const tri_behaviour *plain,
-                   const tr_interceptor *const *outer,
-                   const tr_interceptor *const *inner)
+const tri_behaviour *tri_behaviour_wrap(tr_system *sys,
+                                        const tri_behaviour *plain,
+                                        const tr_interceptor *const *outer,
+                                        const tr_interceptor *const *inner)
 {
     TRI_CHECK(plain->plain == NULL);
     tri_lock_take(&sys->behaviours_lock);
@@ -106,8 +106,7 @@ static tr_err go_on(tr_call call)
     }
     const tr_interceptor *mine = *call.next++;
     call.taken = false;
-    return mine->around(call.ctx, tri_msg_of(call.argument), &call,
-                        mine->user);
+    return mine->around(call.ctx, tri_msg_of(call.argument), &call, mine->user);
 }
 
 tr_err tr_proceed(tr_call *call)
@@ -126,10 +125,12 @@ static tr_err enter(tr_ctx *ctx, void *self, const void *argument)
     const tri_behaviour *wrapped = tri_cell_behaviour(ctx->cell);
     const tri_behaviour *plain = wrapped->plain;
     const tri_slot *slot = tri_behaviour_find(plain, ctx->msg->node.type);
-    return go_on((tr_call){.ctx = ctx, .self = self, .argument = argument,
-                           .handler = slot != NULL ? slot->fn
-                                                   : plain->any->fn,
-                           .next = wrapped->outer, .later = wrapped->inner});
+    return go_on((tr_call){.ctx = ctx,
+                           .self = self,
+                           .argument = argument,
+                           .handler = slot != NULL ? slot->fn : plain->any->fn,
+                           .next = wrapped->outer,
+                           .later = wrapped->inner});
 }
 
 /* ---- contexts ---- */

@@ -76,10 +76,9 @@ void tri_join_arrived(tri_worker *worker, tri_cell *cell, tri_join *join)
     if ((join->node.flags & JOIN_START) && life != TR_STATE_CREATED &&
         life != TR_STATE_STARTING && life != TR_STATE_RESTARTING) {
         tri_ext *ext = tri_ext_of(cell);
-        join->err = life == TR_STATE_RUNNING ? TR_OK
-                    : life == TR_STATE_FAILED && ext != NULL
-                        ? ext->failure.err
-                        : TR_ESTOPPED;
+        join->err = life == TR_STATE_RUNNING                 ? TR_OK
+                    : life == TR_STATE_FAILED && ext != NULL ? ext->failure.err
+                                                             : TR_ESTOPPED;
         send_back(worker, join);
         return;
     }
@@ -179,8 +178,8 @@ void tri_joins_force(tri_worker *worker, tri_cell *cell)
     ext->joins = NULL;
     if (join == NULL && cell->props != NULL && cell->props->joinable) {
         // Relaxed: it cannot end while we tell of it.
-        keep_forced(worker, atomic_load_explicit(&cell->id,
-                                                 memory_order_relaxed),
+        keep_forced(worker,
+                    atomic_load_explicit(&cell->id, memory_order_relaxed),
                     tri_def_of(cell)->state_size);
     }
     while (join != NULL) {
@@ -219,8 +218,8 @@ static void fill_result(tri_cell *cell, tri_join *join, tr_reason reason)
     if (reason == TR_FAILED && ext != NULL) {
         join->err = ext->failure.err;
         join->phase = ext->failure.phase;
-        join->text = ext->failure.text != NULL ? strdup(ext->failure.text)
-                                               : NULL;
+        join->text =
+            ext->failure.text != NULL ? strdup(ext->failure.text) : NULL;
     }
     // K21: there is none when it never started, nor between two incarnations:
     // what the old one pointed to has been released, the next was not begun.
@@ -289,8 +288,8 @@ void tri_joins_prepare(tri_worker *worker, tri_cell *cell, tr_reason reason)
         if (kept != NULL) {
             kept->wants_state = true;
             // Relaxed: we own the cell.
-            kept->target_id = atomic_load_explicit(&cell->id,
-                                                   memory_order_relaxed);
+            kept->target_id =
+                atomic_load_explicit(&cell->id, memory_order_relaxed);
             fill_result(cell, kept, reason);
             hand_heap_over(worker->sys, cell, kept);
             tri_lock_take(&worker->sys->results_lock);
@@ -430,8 +429,8 @@ static tr_err join_inside(tr_ctx *ctx, tr_ref ref, tr_nanos timeout,
         tri_error_set(ctx, "joining oneself or an ancestor");
         return TR_EDEADLOCK;  // rule 20
     }
-    tri_wait wait = {.kind = TRI_WAIT_OUTSIDE, .target = ref,
-                     .site = "tr_join"};
+    tri_wait wait = {
+        .kind = TRI_WAIT_OUTSIDE, .target = ref, .site = "tr_join"};
     tr_nanos now = tri_clock(ctx->worker);
     tr_nanos span = timeout > 0 ? timeout : ctx->sys->options.ask_timeout;
     TR_TRY(tri_wait_begin(ctx, &wait,
@@ -493,10 +492,9 @@ static tr_err join_outside(tr_from from, tr_ref ref, tr_nanos timeout,
         err = back != NULL ? TR_OK : err;
     }
     tri_mailbox_close(&box);
-    return err == TR_OK
-               ? take_result(sys, NULL, rather_kept(sys, back, flags), result,
-                             state)
-               : err;
+    return err == TR_OK ? take_result(sys, NULL, rather_kept(sys, back, flags),
+                                      result, state)
+                        : err;
 }
 
 static tr_err join_any(tr_from from, tr_ref ref, tr_nanos timeout,
@@ -510,13 +508,13 @@ static tr_err join_any(tr_from from, tr_ref ref, tr_nanos timeout,
                : join_outside(from, ref, timeout, flags, result, state);
 }
 
-tr_err (tr_join)(tr_from from, tr_ref ref, tr_nanos timeout,
-                 tr_result *result, void *state)
+tr_err(tr_join)(tr_from from, tr_ref ref, tr_nanos timeout, tr_result *result,
+                void *state)
 {
     return join_any(from, ref, timeout, 0, result, state);
 }
 
-tr_err (tr_started)(tr_from from, tr_ref ref, tr_nanos timeout)
+tr_err(tr_started)(tr_from from, tr_ref ref, tr_nanos timeout)
 {
     if (tr_ref_err(ref) != TR_OK) {
         return tr_ref_err(ref);

@@ -112,8 +112,10 @@ tr_err tri_hook_run(tr_ctx *ctx, tr_phase phase, tri_plain_hook hook)
 /* A hook of the end failed: the end goes on, the log tells. */
 void tri_hook_failed(tr_ctx *ctx, tr_err err)
 {
-    tri_failure failure = {.err = err, .phase = (tr_phase)ctx->phase,
-                           .text = ctx->fail_text, .site = ctx->fail_site};
+    tri_failure failure = {.err = err,
+                           .phase = (tr_phase)ctx->phase,
+                           .text = ctx->fail_text,
+                           .site = ctx->fail_site};
     tr_system *sys = ctx->sys;
     sys->up->supervision(ctx->worker, ctx->cell, &failure, TR_STOP);
     tri_turn_end(ctx);
@@ -151,16 +153,17 @@ static void record_failure(tr_ctx *ctx, tr_msg *msg, tr_err err)
     tri_ext *ext = tri_ext_need(worker, cell);
     if (ext == NULL) {
         if (msg != NULL) {
-            tri_dead(worker, tri_cell_ref(ctx->sys, cell), msg,
-                     TR_DEAD_FAILED);
+            tri_dead(worker, tri_cell_ref(ctx->sys, cell), msg, TR_DEAD_FAILED);
         }
         cell->notice.flags = 1;  // no details: supervise.c
         return;
     }
     tri_failure_clear(worker, cell, TR_DEAD_FAILED);
-    ext->failure = (tri_failure){.err = err, .phase = (tr_phase)ctx->phase,
+    ext->failure = (tri_failure){.err = err,
+                                 .phase = (tr_phase)ctx->phase,
                                  .text = ctx->fail_text,
-                                 .site = ctx->fail_site, .msg = msg};
+                                 .site = ctx->fail_site,
+                                 .msg = msg};
     ctx->fail_text = NULL;
 }
 
@@ -265,8 +268,7 @@ static void decided(tr_ctx *ctx, uint32_t signals)
         // With RESUME: only if it has failed, or its siblings have.
         tri_group_stage group = tri_group_of(ctx->cell);
         bool too = !(signals & TRI_SIG_RESUME) ||
-                   group == TRI_GROUP_SUSPENDED ||
-                   group == TRI_GROUP_STOPPING;
+                   group == TRI_GROUP_SUSPENDED || group == TRI_GROUP_STOPPING;
         if (life == TR_STATE_FAILED || (life == TR_STATE_RUNNING && too)) {
             tri_restart_begin(ctx);
         }
@@ -278,8 +280,10 @@ static void decided(tr_ctx *ctx, uint32_t signals)
 /* While the parent has the notice nothing moves; returns what may be done. */
 static uint32_t while_failed(tri_cell *cell, uint32_t signals)
 {
-    enum { ENDS = TRI_SIG_STOP | TRI_SIG_KILL | TRI_SIG_FORCE,
-           DECISIONS = TRI_SIG_RESTART | TRI_SIG_RESUME | TRI_SIG_DOOM };
+    enum {
+        ENDS = TRI_SIG_STOP | TRI_SIG_KILL | TRI_SIG_FORCE,
+        DECISIONS = TRI_SIG_RESTART | TRI_SIG_RESUME | TRI_SIG_DOOM
+    };
     cell->stage |= (signals & TRI_SIG_NOTED ? FAILED_NOTED : 0) |
                    (signals & TRI_SIG_STOP ? FAILED_STOP : 0) |
                    (signals & TRI_SIG_KILL ? FAILED_KILL : 0) |
@@ -319,9 +323,8 @@ static bool is_busy(tri_cell *cell)
     tri_ext *ext = tri_ext_of(cell);
     // Relaxed: what comes later goes to the next life.
     return tri_cell_life(cell) != TR_STATE_RUNNING || cell->queue != NULL ||
-           tri_mail_newest(atomic_load_explicit(&cell->mail,
-                                                memory_order_relaxed)) !=
-               NULL ||
+           tri_mail_newest(atomic_load_explicit(
+               &cell->mail, memory_order_relaxed)) != NULL ||
            (ext != NULL &&
             (ext->parked != NULL || ext->kept != NULL || ext->stash != NULL ||
              ext->waits != NULL || ext->pending != NULL ||
@@ -373,8 +376,7 @@ void tri_life_signals(tr_ctx *ctx, uint32_t signals)
     }
     if (signals & TRI_SIG_FORCE) {
         tri_stop_begin(ctx, TR_KILLED);
-        if (cell->reason != TR_FORCED ||
-            !(cell->stage & TRI_STAGE_FORCED)) {
+        if (cell->reason != TR_FORCED || !(cell->stage & TRI_STAGE_FORCED)) {
             cell->reason = TR_FORCED;
             tri_force_family(ctx);
         }

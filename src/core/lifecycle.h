@@ -19,14 +19,14 @@ enum { TRI_FORCE_BATCH = 16 };
 
 /* cell->stage, while STOPPING and RESTARTING. */
 enum {
-    TRI_STAGE_UNWIND,    // parked turns must return
-    TRI_STAGE_FAMILY,    // pre_stop or pre_restart is done
-    TRI_STAGE_CHILDREN,  // children must end
-    TRI_STAGE_RELEASE,   // post_stop is done
-    TRI_STAGE_DELAY,     // the delay before the next incarnation
-    TRI_STAGE_START,     // ... is over
-    TRI_STAGE_GROUP,     // before that delay: siblings must have stopped
-    TRI_STAGE_OF = 15,     // mask; above it are bits:
+    TRI_STAGE_UNWIND,       // parked turns must return
+    TRI_STAGE_FAMILY,       // pre_stop or pre_restart is done
+    TRI_STAGE_CHILDREN,     // children must end
+    TRI_STAGE_RELEASE,      // post_stop is done
+    TRI_STAGE_DELAY,        // the delay before the next incarnation
+    TRI_STAGE_START,        // ... is over
+    TRI_STAGE_GROUP,        // before that delay: siblings must have stopped
+    TRI_STAGE_OF = 15,      // mask; above it are bits:
     TRI_STAGE_FORCED = 32,  // the children have been forced
     TRI_STAGE_QUIET = 64,   // the hooks of this end have run already
 };
@@ -64,11 +64,11 @@ static inline void tri_children_count(tri_ext *parent, int32_t change)
     tri_lock_assert_held(&parent->lock);
     // Relaxed: written under the lock only. Release: what an ended child did;
     // pairs with tri_children_live.
-    atomic_store_explicit(&parent->live_children,
-                          atomic_load_explicit(&parent->live_children,
-                                               memory_order_relaxed) +
-                              (uint32_t)change,
-                          memory_order_release);
+    atomic_store_explicit(
+        &parent->live_children,
+        atomic_load_explicit(&parent->live_children, memory_order_relaxed) +
+            (uint32_t)change,
+        memory_order_release);
 }
 
 /*
@@ -80,9 +80,9 @@ static inline bool tri_children_less(tri_ext *parent)
 {
     // Relaxed: as above. Looked at before the count falls: a parent that waits
     // for it takes no lock, and its extension may then be free memory.
-    bool last = parent->closed &&
-                atomic_load_explicit(&parent->live_children,
-                                     memory_order_relaxed) == 1;
+    bool last =
+        parent->closed &&
+        atomic_load_explicit(&parent->live_children, memory_order_relaxed) == 1;
     tri_children_count(parent, -1);
     return last;
 }
@@ -189,8 +189,7 @@ static inline bool tri_life_is_plain(tri_worker *worker, tri_cell *cell)
 }
 
 /* Several states at once: each in 4 bits, as in `history`, the last lowest. */
-static inline void tri_life_pass(tri_cell *cell, uint32_t states,
-                                 uint32_t bits)
+static inline void tri_life_pass(tri_cell *cell, uint32_t states, uint32_t bits)
 {
     // Relaxed: for observers; only the owner writes.
     uint32_t history =

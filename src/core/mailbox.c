@@ -35,8 +35,7 @@ static bool claim(tri_cell *cell)
     while (seen & (TRI_MAIL_IDLE | TRI_MAIL_PARKED)) {
         // Acquire side: pairs with tri_sleep, the cell is ours.
         if (atomic_compare_exchange_weak_explicit(
-                &cell->mail, &seen,
-                seen & ~(TRI_MAIL_IDLE | TRI_MAIL_PARKED),
+                &cell->mail, &seen, seen & ~(TRI_MAIL_IDLE | TRI_MAIL_PARKED),
                 memory_order_seq_cst, memory_order_seq_cst)) {
             return true;
         }
@@ -93,8 +92,7 @@ bool tri_push_reply(tri_worker *worker, tri_cell *cell, tr_msg *reply)
     }
     // The cell is ours. What we sent it before this has been taken: that is
     // how it came to sleep again. So the order of what we send it is kept.
-    if (cell->home == worker->index &&
-        tri_reply_awaited(worker, cell, reply)) {
+    if (cell->home == worker->index && tri_reply_awaited(worker, cell, reply)) {
         tri_hand_to(worker, cell);
     } else {
         push_claimed(cell, &reply->node);
@@ -103,8 +101,7 @@ bool tri_push_reply(tri_worker *worker, tri_cell *cell, tr_msg *reply)
     return true;
 }
 
-bool tri_hand_over(tri_worker *worker, tri_cell *cell, uint64_t id,
-                   tr_msg *msg)
+bool tri_hand_over(tri_worker *worker, tri_cell *cell, uint64_t id, tr_msg *msg)
 {
     msg->to_id = id;
     // Relaxed: a glance; the message carries the id.
@@ -217,8 +214,7 @@ static void append(tri_cell *cell, tri_node *newest)
     uint32_t count;
     tri_node *list = reversed(newest, &count);
     // Relaxed: fixed, or set before the message was pushed.
-    if (TRI_UNLIKELY(atomic_load_explicit(&cell->flags,
-                                          memory_order_relaxed) &
+    if (TRI_UNLIKELY(atomic_load_explicit(&cell->flags, memory_order_relaxed) &
                      TRI_CELL_URGENT)) {
         list = sort_urgent(cell, list, &count);
     }
@@ -347,8 +343,8 @@ static tr_err admit(tri_actor_from *who, tri_cell *cell, tr_ref to)
     }
     // Relaxed, all: fixed at spawn, and only the number counts.
     uint32_t limit = atomic_load_explicit(&ext->limit, memory_order_relaxed);
-    uint32_t before = atomic_fetch_add_explicit(&ext->bounded, 1,
-                                                memory_order_relaxed);
+    uint32_t before =
+        atomic_fetch_add_explicit(&ext->bounded, 1, memory_order_relaxed);
     if ((int32_t)before < (int32_t)limit || limit == 0) {
         return TR_OK;
     }
@@ -389,10 +385,9 @@ static uint32_t soft_limit_of(tr_system *sys, tri_cell *cell)
 {
     // Acquire: pairs with tri_ext_need. Relaxed: fixed at spawn.
     tri_ext *ext = atomic_load_explicit(&cell->ext, memory_order_acquire);
-    uint32_t limit =
-        ext != NULL
-            ? atomic_load_explicit(&ext->soft_limit, memory_order_relaxed)
-            : 0;
+    uint32_t limit = ext != NULL ? atomic_load_explicit(&ext->soft_limit,
+                                                        memory_order_relaxed)
+                                 : 0;
     return limit != 0 ? limit : sys->options.soft_limit;
 }
 
@@ -438,8 +433,7 @@ void tri_slow_down(tr_ctx *ctx, tri_cell *cell, tr_ref to)
     tri_actor_from who = {.sys = ctx->sys, .worker = ctx->worker, .ctx = ctx};
     uint32_t limit = soft_limit_of(ctx->sys, cell);
     uint32_t depth = tri_depth(cell);
-    if (depth > limit &&
-        tri_wait_for_room(&who, cell, to, limit) != TR_OK) {
+    if (depth > limit && tri_wait_for_room(&who, cell, to, limit) != TR_OK) {
         ctx->sys->up->overload(ctx->worker, cell, depth);
     }
 }
@@ -621,8 +615,8 @@ static uint32_t blocked_count(tri_ext *ext)
 static uint32_t room_in(tri_ext *ext, uint32_t limit)
 {
     // Relaxed: only the number counts.
-    int64_t inside = (int32_t)atomic_load_explicit(&ext->bounded,
-                                                   memory_order_relaxed);
+    int64_t inside =
+        (int32_t)atomic_load_explicit(&ext->bounded, memory_order_relaxed);
     inside -= blocked_count(ext);
     return inside >= (int64_t)limit ? 0 : (uint32_t)(limit - inside);
 }
@@ -640,8 +634,8 @@ void tri_room_if_low(tri_worker *worker, tri_cell *cell)
         tri_room(worker, cell);
     } else {
         // A hard limit: as many as there is room for, the others later.
-        wake_blocked(worker, tri_ext_of(cell),
-                     room_in(tri_ext_of(cell), limit), false);
+        wake_blocked(worker, tri_ext_of(cell), room_in(tri_ext_of(cell), limit),
+                     false);
         cell->slow |= TRI_SLOW_BLOCKED;
         if (blocked_count(tri_ext_of(cell)) == 0) {
             cell->slow &= (uint8_t)~TRI_SLOW_BLOCKED;
@@ -691,11 +685,14 @@ tr_err tri_wait_for_room(tri_actor_from *who, tri_cell *cell, tr_ref to,
     if (ext == NULL || mine == NULL) {
         return TR_ENOMEM;
     }
-    tri_wait wait = {.kind = TRI_WAIT_ROOM, .cell = ctx->cell,
-                     .correlation = ++mine->correlation, .target = to,
+    tri_wait wait = {.kind = TRI_WAIT_ROOM,
+                     .cell = ctx->cell,
+                     .correlation = ++mine->correlation,
+                     .target = to,
                      .fiber = tri_fiber_take(&who->worker->fibers),
                      .wheel = (uint16_t)who->worker->index,
-                     .room = ext, .cancel = tri_room_leave,
+                     .room = ext,
+                     .cancel = tri_room_leave,
                      .site = "tr_tell"};
     if (wait.fiber == NULL) {
         return TR_ELIMIT;
@@ -715,8 +712,7 @@ tr_err tri_wait_for_room(tri_actor_from *who, tri_cell *cell, tr_ref to,
     tr_nanos span = ctx->sys->options.ask_timeout;
     tr_nanos now = tri_clock(who->worker);
     tri_arm(who->worker, &wait.timer,
-            span >= TR_FOREVER - now ? TR_FOREVER : now + span,
-            TRI_TIMER_WAIT);
+            span >= TR_FOREVER - now ? TR_FOREVER : now + span, TRI_TIMER_WAIT);
     err = tri_park(ctx, &wait);
     tri_disarm(ctx->sys, wait.wheel, &wait.timer);
     tri_edge_end(ctx, &wait);

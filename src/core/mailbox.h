@@ -182,9 +182,9 @@ static inline bool tri_sleep_idle(tri_worker *worker, tri_cell *cell,
             memory_order_relaxed)) {
         return false;
     }
-    if (TRI_UNLIKELY(atomic_load_explicit(&cell->sys_mail,
-                                          memory_order_seq_cst) &
-                     ~TRI_SYS_CLOSED)) {
+    if (TRI_UNLIKELY(
+            atomic_load_explicit(&cell->sys_mail, memory_order_seq_cst) &
+            ~TRI_SYS_CLOSED)) {
         tri_poke(worker, cell);
     }
     return true;
@@ -225,8 +225,8 @@ static inline void tri_count_again(tri_cell *cell, int32_t count)
 {
     if (cell->slow & TRI_SLOW_BOUNDED) {
         // Relaxed: only the number counts.
-        atomic_fetch_add_explicit(&tri_ext_of(cell)->bounded,
-                                  (uint32_t)count, memory_order_relaxed);
+        atomic_fetch_add_explicit(&tri_ext_of(cell)->bounded, (uint32_t)count,
+                                  memory_order_relaxed);
     }
 }
 

@@ -16,10 +16,10 @@
 #include "base/pages.h"
 
 const uint16_t tri_class_size[TRI_CLASS_COUNT] = {
-    64, 96, 128, 192, 256, 512, 1024, 2048, 4096, TRI_SMALL_MAX,
+    64,  96, 128, 192, 256, 512, 1024, 2048, 4096, TRI_SMALL_MAX,
     192,  // TRI_CLASS_CELL: struct tri_cell, asserted in cell.c
     768,  // TRI_CLASS_EXT: struct tri_ext, asserted in cell.c
-    16, 32,
+    16,  32,
 };
 
 const uint8_t tri_class_step[TRI_CLASS_QUICK / 32 + 1] = {
@@ -30,7 +30,7 @@ enum {
     CHUNK_SIZE = 256 * 1024,
     LARGE_FROM = 32 << 20,  // bytes mapped, from which on chunks are large
     CHUNK_LARGE = 2 << 20,
-    CHUNK_HEADER = 64,  // keeps blocks on their cache lines
+    CHUNK_HEADER = 64,    // keeps blocks on their cache lines
     MAGAZINE_COUNT = 48,  // where in tri_block.next_mag the count begins
 };
 
@@ -67,8 +67,8 @@ bool tri_mem_should_fail(tri_mem *mem)
     if (atomic_load_explicit(&mem->fail_at, memory_order_relaxed) < 0) {
         return false;
     }
-    return atomic_fetch_sub_explicit(&mem->fail_at, 1,
-                                     memory_order_relaxed) == 0;
+    return atomic_fetch_sub_explicit(&mem->fail_at, 1, memory_order_relaxed) ==
+           0;
 }
 
 void *tri_mem_calloc(tri_mem *mem, size_t size)
@@ -124,7 +124,7 @@ static bool chunk_new(tri_cache *cache, uint32_t klass)
     tri_mem *mem = cache->mem;
     // Relaxed: a statistic; the budget is a soft bound.
     size_t mapped = atomic_load_explicit(&mem->mapped, memory_order_relaxed);
-    size_t room = mem->budget == 0        ? SIZE_MAX
+    size_t room = mem->budget == 0       ? SIZE_MAX
                   : mem->budget > mapped ? mem->budget - mapped
                                          : 0;
     // A large one for a class that has used one up: else most of it idles.
@@ -206,8 +206,8 @@ void *tri_big_alloc(tri_mem *mem, size_t size)
     if (size > SIZE_MAX / 2 || tri_mem_should_fail(mem)) {
         return NULL;
     }
-    size_t total = (size + 2 * TRI_BLOCK_ALIGN - 1) / TRI_BLOCK_ALIGN *
-                   TRI_BLOCK_ALIGN;
+    size_t total =
+        (size + 2 * TRI_BLOCK_ALIGN - 1) / TRI_BLOCK_ALIGN * TRI_BLOCK_ALIGN;
     // Relaxed: statistics, see chunk_new.
     size_t used = atomic_load_explicit(&mem->mapped, memory_order_relaxed) +
                   atomic_load_explicit(&mem->big, memory_order_relaxed);

@@ -32,19 +32,19 @@ enum {
     TRI_CLASS_TINY = 12,   // 16 bytes: states of a few fields
     TRI_CLASS_SMALL = 13,  // 32 bytes
     TRI_CLASS_COUNT = 14,
-    TRI_CLASS_STACK = 254, // not ours to free
-    TRI_CLASS_BIG = 255,  // beyond the largest class: from malloc
+    TRI_CLASS_STACK = 254,  // not ours to free
+    TRI_CLASS_BIG = 255,    // beyond the largest class: from malloc
 #ifdef TRI_TORTURE
     TRI_MAGAZINE = 2,
 #else
-    TRI_MAGAZINE = 128,   // blocks moved at once; bench/README.md
+    TRI_MAGAZINE = 128,  // blocks moved at once; bench/README.md
 #endif
     TRI_BLOCK_ALIGN = 32,
     TRI_SMALL_MAX = 8192,  // the largest message class
 };
 
 typedef struct tri_block {
-    struct tri_block *next;      // in a magazine
+    struct tri_block *next;  // in a magazine
     uint64_t next_mag;  // first block of the next magazine; above 48 bits the
                         // number of blocks in this one
 } tri_block;
@@ -61,12 +61,12 @@ typedef struct tri_chunk {  // what was mapped, for the end
 
 typedef struct tri_mem {
     tri_store store[TRI_CLASS_COUNT];
-    tri_lock lock;              // guards chunks
+    tri_lock lock;  // guards chunks
     tri_chunk *chunks;
-    _Atomic(size_t) mapped;     // bytes, for the budget and the metrics
-    _Atomic(size_t) big;        // bytes outside the classes
-    size_t budget;              // 0: none
-    _Atomic(int64_t) fail_at;   // tests: counts down, 0 fails; < 0: never
+    _Atomic(size_t) mapped;    // bytes, for the budget and the metrics
+    _Atomic(size_t) big;       // bytes outside the classes
+    size_t budget;             // 0: none
+    _Atomic(int64_t) fail_at;  // tests: counts down, 0 fails; < 0: never
 } tri_mem;
 
 typedef struct tri_magazine {

@@ -18,8 +18,8 @@ static tr_msg *new_block(tri_cache *cache, const tr_type *type, size_t size,
     size_t front = (flags & TRI_MSG_ASK ? sizeof(tri_ask) : 0) +
                    (flags & TRI_MSG_CONTEXT ? sizeof(tr_context) : 0);
     size_t total = sizeof(tr_msg) + size + front;
-    uint32_t klass = total <= TRI_CLASS_QUICK ? tri_class_quick(total)
-                                              : tri_class_of(total);
+    uint32_t klass =
+        total <= TRI_CLASS_QUICK ? tri_class_quick(total) : tri_class_of(total);
     char *block = klass == TRI_CLASS_BIG ? tri_big_alloc(cache->mem, total)
                                          : tri_cache_alloc(cache, klass);
     if (block == NULL) {
@@ -105,8 +105,8 @@ void tri_msg_free_slow(tri_cache *cache, tr_msg *msg)
 
 void tri_msg_become_error(tr_msg *msg, tr_err err, char *text_taken)
 {
-    _Static_assert(sizeof(tri_error_reply) + sizeof(tr_msg) +
-                           sizeof(tri_ask) <= 96,
+    _Static_assert(sizeof(tri_error_reply) + sizeof(tr_msg) + sizeof(tri_ask) <=
+                       96,
                    "every request has room for its error");
     if (msg->node.flags & TRI_MSG_BLOBS) {
         tri_pack_release(msg->node.type, msg->payload);
@@ -115,6 +115,6 @@ void tri_msg_become_error(tr_msg *msg, tr_err err, char *text_taken)
     memcpy(msg->payload, &error, sizeof(error));
     msg->node.type = NULL;
     msg->node.kind = TRI_NODE_REPLY;
-    msg->node.flags = TRI_MSG_ASK | TRI_MSG_ERROR |
-                      (msg->node.flags & TRI_MSG_CONTEXT);
+    msg->node.flags =
+        TRI_MSG_ASK | TRI_MSG_ERROR | (msg->node.flags & TRI_MSG_CONTEXT);
 }

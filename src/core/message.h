@@ -78,8 +78,8 @@ typedef struct tri_ask {
     uint64_t correlation;  // with the sender's id, unique for ever
     tr_nanos deadline;
     const char *site;
-    uint8_t way;           // TRI_WAY_*, of the answer; 0 is the usual one
-    bool is_long;          // until TRI_COARSE from now, or later
+    uint8_t way;   // TRI_WAY_*, of the answer; 0 is the usual one
+    bool is_long;  // until TRI_COARSE from now, or later
 } tri_ask;
 
 _Static_assert(sizeof(tri_ask) == TRI_BLOCK_ALIGN, "keeps the alignment");
@@ -162,12 +162,11 @@ static inline void tri_copy_payload(void *to, const void *from, size_t size)
 static inline void tri_node_mark(tri_node *node, uint8_t kind, uint32_t klass,
                                  uint8_t flags)
 {
-    _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ &&
-                       offsetof(tri_node, kind) == 16 &&
-                       offsetof(tri_node, klass) == 17 &&
-                       offsetof(tri_node, flags) == 18 &&
-                       sizeof(tri_node) == 24,
-                   "the bytes of one word");
+    _Static_assert(
+        __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ &&
+            offsetof(tri_node, kind) == 16 && offsetof(tri_node, klass) == 17 &&
+            offsetof(tri_node, flags) == 18 && sizeof(tri_node) == 24,
+        "the bytes of one word");
     uint64_t bytes = kind | (uint64_t)klass << 8 | (uint64_t)flags << 16;
     memcpy((char *)node + offsetof(tri_node, kind), &bytes, sizeof(bytes));
 }
@@ -202,9 +201,9 @@ static inline tr_msg *tri_ask_new(tri_cache *cache, const tr_type *type,
                                   const void *payload)
 {
     size_t size = type->size;
-    if (TRI_UNLIKELY(type->var_count != 0 ||
-                     size > TRI_CLASS_QUICK - sizeof(tr_msg) -
-                                sizeof(tri_ask))) {
+    if (TRI_UNLIKELY(type->var_count != 0 || size > TRI_CLASS_QUICK -
+                                                        sizeof(tr_msg) -
+                                                        sizeof(tri_ask))) {
         return tri_msg_new(cache, type, payload, true);
     }
     uint32_t klass = tri_class_quick(sizeof(tri_ask) + sizeof(tr_msg) + size);
@@ -222,9 +221,9 @@ static inline tr_msg *tri_ask_new(tri_cache *cache, const tr_type *type,
 /* Nothing in front, nothing to release, and a block of its class. */
 static inline bool tri_msg_is_plain(const tr_msg *msg)
 {
-    return TRI_LIKELY((msg->node.flags &
-                       (TRI_MSG_ASK | TRI_MSG_BLOBS | TRI_MSG_ERROR |
-                        TRI_MSG_TIMER | TRI_MSG_CONTEXT)) == 0) &&
+    return TRI_LIKELY(
+               (msg->node.flags & (TRI_MSG_ASK | TRI_MSG_BLOBS | TRI_MSG_ERROR |
+                                   TRI_MSG_TIMER | TRI_MSG_CONTEXT)) == 0) &&
            TRI_LIKELY(msg->node.klass < TRI_CLASS_COUNT);
 }
 

@@ -30,10 +30,9 @@ static tr_system *outside_system(tr_from from)
     }
     if (sys == NULL || sys->magic != TRI_SYSTEM_MAGIC) {
         tr_abort("tr_from",
-                 sys == NULL
-                     ? "this is no open system: it is NULL"
-                     : "this is no open system: it has been closed, or "
-                       "is neither a ctx, a sys nor a probe");
+                 sys == NULL ? "this is no open system: it is NULL"
+                             : "this is no open system: it has been closed, or "
+                               "is neither a ctx, a sys nor a probe");
     }
     return sys;
 }
@@ -74,8 +73,8 @@ tri_world *tri_from_world(tr_from from)
 tr_err tri_mailbox_open(tri_mailbox *box, tr_system *sys)
 {
     tri_actor_from who = enter_system(sys, (tr_ref){0});
-    tri_cell *cell = tri_cell_new(sys, &who.worker->cache,
-                                  tri_id_next(who.worker));
+    tri_cell *cell =
+        tri_cell_new(sys, &who.worker->cache, tri_id_next(who.worker));
     if (cell != NULL) {
         cell->state = box;
         // Relaxed: its ref is not known yet.
@@ -151,8 +150,7 @@ void tri_mailbox_close(tri_mailbox *box)
     tri_actor_from who = enter_system(box->sys, (tr_ref){0});
     tr_ref self = tri_cell_ref(box->sys, cell);
     tri_node *node = tri_close_user(cell);
-    for (tri_node *queued = cell->queue, *next; queued != NULL;
-         queued = next) {
+    for (tri_node *queued = cell->queue, *next; queued != NULL; queued = next) {
         next = queued->next;
         tri_mailbox_drop(who.worker, self, queued);
     }
@@ -265,8 +263,7 @@ static void take_back(tri_mailbox *box)
     while (seen & (TRI_MAIL_IDLE | TRI_MAIL_PARKED)) {
         // Acquire: as poke.
         if (atomic_compare_exchange_weak_explicit(
-                &cell->mail, &seen,
-                seen & ~(TRI_MAIL_IDLE | TRI_MAIL_PARKED),
+                &cell->mail, &seen, seen & ~(TRI_MAIL_IDLE | TRI_MAIL_PARKED),
                 memory_order_acq_rel, memory_order_relaxed)) {
             return;
         }
@@ -308,10 +305,10 @@ static tri_node *next_node(tri_cell *cell)
         // is in the same list here, was never counted.
         uint32_t queued =
             atomic_load_explicit(&cell->queued, memory_order_relaxed);
-        atomic_store_explicit(&cell->queued,
-                              node->next == NULL ? 0
-                                                 : queued - tri_is_counted(node),
-                              memory_order_relaxed);
+        atomic_store_explicit(
+            &cell->queued,
+            node->next == NULL ? 0 : queued - tri_is_counted(node),
+            memory_order_relaxed);
     }
     return node;
 }
@@ -361,8 +358,8 @@ tr_err tri_outside_room(tri_actor_from *who, tri_cell *cell, tr_ref to,
     tri_leave(who);
     tr_err err = tri_mailbox_open(&box, sys);
     if (err == TR_OK) {
-        tri_wait wait = {.kind = TRI_WAIT_ROOM, .cell = box.cell,
-                         .target = to, .room = ext};
+        tri_wait wait = {
+            .kind = TRI_WAIT_ROOM, .cell = box.cell, .target = to, .room = ext};
         if (tri_room_join(&wait, cell, limit)) {
             tri_actor_from signaller = enter_system(sys, (tr_ref){0});
             tri_signal(signaller.worker, cell, to.id, TRI_SIG_ROOM);
@@ -397,8 +394,8 @@ static void say_why(tr_from from, tr_ref to, const tr_type *type,
     tri_leave(&who);
     bool more = text != NULL && strcmp(text, tr_strerror(err)) != 0;
     tri_error_set(NULL, "%s of %s at %s: %s%s%s%s (target %s, %u queued)",
-                  type->name, (tr_ref_path)(from, to, path, sizeof(path)),
-                  site, tr_strerror(err), more ? ": " : "", more ? text : "",
+                  type->name, (tr_ref_path)(from, to, path, sizeof(path)), site,
+                  tr_strerror(err), more ? ": " : "", more ? text : "",
                   tri_advice(sys, err, to, room, sizeof(room)),
                   here ? tri_state_name(info.state) : "gone",
                   here ? info.depth : 0);
@@ -433,8 +430,8 @@ static tr_err send_request(tr_from from, tri_mailbox *box, tr_ref to,
     tr_msg *msg = tri_msg_new(&who.worker->cache, type, payload, true);
     tr_err err = TR_ENOMEM;
     if (msg != NULL) {
-        *tri_msg_ask(msg) = (tri_ask){.correlation = 1, .deadline = deadline,
-                                      .site = site};
+        *tri_msg_ask(msg) =
+            (tri_ask){.correlation = 1, .deadline = deadline, .site = site};
         who.sender = tri_cell_ref(box->sys, box->cell);
         err = tri_try_send(&who, to, msg);
         if (err == TR_OK) {
@@ -466,9 +463,11 @@ static tri_node *await_reply(tri_mailbox *box, tr_nanos deadline)
     }
 }
 
-static __attribute__((noinline)) tr_err
-ask_outside(tr_from from, tr_ref to, void *out, tr_nanos timeout,
-            const tr_type *type, const void *payload, const char *site)
+static __attribute__((noinline)) tr_err ask_outside(tr_from from, tr_ref to,
+                                                    void *out, tr_nanos timeout,
+                                                    const tr_type *type,
+                                                    const void *payload,
+                                                    const char *site)
 {
     if (out != NULL) {
         memset(out, 0, type->reply->size);
@@ -478,10 +477,14 @@ ask_outside(tr_from from, tr_ref to, void *out, tr_nanos timeout,
     bool on_worker = !who.locked;
     tri_leave(&who);
     if (on_worker) {
-        tri_error_set(NULL, "%s at %s: waiting as `sys` inside a handler would "
-                      "block its worker; use its ctx", type->name, site);
-        (tr_log)(from, TR_LOG_ERROR, site, "waiting for %s as `sys` inside a "
-                 "handler is refused: use its ctx", type->name);
+        tri_error_set(NULL,
+                      "%s at %s: waiting as `sys` inside a handler would "
+                      "block its worker; use its ctx",
+                      type->name, site);
+        (tr_log)(from, TR_LOG_ERROR, site,
+                 "waiting for %s as `sys` inside a "
+                 "handler is refused: use its ctx",
+                 type->name);
         return TR_EWOULDBLOCK;  // rule 22
     }
     tri_mailbox box;
@@ -510,8 +513,8 @@ ask_outside(tr_from from, tr_ref to, void *out, tr_nanos timeout,
                : err;
 }
 
-tr_err (tr_ask)(tr_from from, tr_ref to, void *out, tr_nanos timeout,
-                const tr_type *type, const void *payload, const char *site)
+tr_err(tr_ask)(tr_from from, tr_ref to, void *out, tr_nanos timeout,
+               const tr_type *type, const void *payload, const char *site)
 {
     TRI_CHECK(type->reply != NULL);
     if (tri_from_is_ctx(from)) {

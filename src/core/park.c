@@ -28,8 +28,9 @@ static void after_resume(tri_worker *worker)
  * Leaves this stack; returns when somebody resumes ctx. Part of its callers:
  * each return behind a switch is one that the processor cannot foresee.
  */
-static inline __attribute__((always_inline)) void
-leave(tr_ctx *ctx, tri_fiber *next, tri_after after)
+static inline __attribute__((always_inline)) void leave(tr_ctx *ctx,
+                                                        tri_fiber *next,
+                                                        tri_after after)
 {
     tri_worker *worker = ctx->worker;
     tri_fiber *self = worker->current;
@@ -61,8 +62,8 @@ tr_err tri_park(tr_ctx *ctx, tri_wait *wait)
         }
         return ctx->cancel != TR_OK ? ctx->cancel : wait->err;
     }
-    tri_fiber *next = wait->fiber != NULL ? wait->fiber
-                                          : tri_fiber_take(&worker->fibers);
+    tri_fiber *next =
+        wait->fiber != NULL ? wait->fiber : tri_fiber_take(&worker->fibers);
     wait->fiber = NULL;
     if (next == NULL) {
         return TR_ELIMIT;
@@ -73,11 +74,11 @@ tr_err tri_park(tr_ctx *ctx, tri_wait *wait)
     tri_count(&worker->count.parked_turns);
     leave(ctx, next, TRI_AFTER_CONTINUE);
     // Relaxed: as in tri_count; turns go on where they have parked.
-    atomic_store_explicit(
-        &worker->count.parked_turns,
-        atomic_load_explicit(&worker->count.parked_turns,
-                             memory_order_relaxed) - 1,
-        memory_order_relaxed);
+    atomic_store_explicit(&worker->count.parked_turns,
+                          atomic_load_explicit(&worker->count.parked_turns,
+                                               memory_order_relaxed) -
+                              1,
+                          memory_order_relaxed);
     ctx->wait = NULL;
     wait->ctx = NULL;
     return ctx->cancel != TR_OK ? ctx->cancel : wait->err;
@@ -87,10 +88,9 @@ static bool others_wait(tri_worker *worker)
 {
     // Relaxed, both: hints.
     return worker->hand != NULL || tri_worker_waiting(worker) != 0 ||
-           atomic_load_explicit(&worker->inbox, memory_order_relaxed) !=
-               NULL ||
-           atomic_load_explicit(&worker->group->length,
-                                memory_order_relaxed) != 0;
+           atomic_load_explicit(&worker->inbox, memory_order_relaxed) != NULL ||
+           atomic_load_explicit(&worker->group->length, memory_order_relaxed) !=
+               0;
 }
 
 void tri_yield(tr_ctx *ctx)

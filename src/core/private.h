@@ -50,9 +50,10 @@ static inline void tri_private_leave(tri_worker *worker)
 static inline uint32_t tri_private_waiting(tri_worker *worker)
 {
     // Relaxed, all; the two ends of fresh may be of different moments.
-    int32_t fresh = (int32_t)(
-        atomic_load_explicit(&worker->fresh_bottom, memory_order_relaxed) -
-        atomic_load_explicit(&worker->fresh_top, memory_order_relaxed));
+    int32_t fresh = (int32_t)(atomic_load_explicit(&worker->fresh_bottom,
+                                                   memory_order_relaxed) -
+                              atomic_load_explicit(&worker->fresh_top,
+                                                   memory_order_relaxed));
     return atomic_load_explicit(&worker->own_count, memory_order_relaxed) +
            (fresh > 0 ? (uint32_t)fresh : 0);
 }
@@ -133,8 +134,8 @@ static inline tri_cell *tri_fresh_oldest(tri_worker *worker)
     // Relaxed, all: whoever is in is alone.
     uint32_t top =
         atomic_load_explicit(&worker->fresh_top, memory_order_relaxed);
-    if (top == atomic_load_explicit(&worker->fresh_bottom,
-                                    memory_order_relaxed)) {
+    if (top ==
+        atomic_load_explicit(&worker->fresh_bottom, memory_order_relaxed)) {
         return NULL;
     }
     atomic_store_explicit(&worker->fresh_top, top + 1, memory_order_relaxed);
@@ -146,8 +147,8 @@ static inline tri_cell *tri_fresh_newest(tri_worker *worker)
     // Relaxed, all: whoever is in is alone.
     uint32_t bottom =
         atomic_load_explicit(&worker->fresh_bottom, memory_order_relaxed);
-    if (bottom == atomic_load_explicit(&worker->fresh_top,
-                                       memory_order_relaxed)) {
+    if (bottom ==
+        atomic_load_explicit(&worker->fresh_top, memory_order_relaxed)) {
         return NULL;
     }
     atomic_store_explicit(&worker->fresh_bottom, bottom - 1,
@@ -184,8 +185,8 @@ static inline bool tri_looks_around(tri_worker *worker)
     return TRI_UNLIKELY(worker->tick % TRI_LOOK_EVERY == 0) ||
            TRI_UNLIKELY(atomic_load_explicit(&worker->inbox,
                                              memory_order_relaxed) != NULL) ||
-           TRI_UNLIKELY(atomic_load_explicit(&worker->look,
-                                             memory_order_relaxed) != 0);
+           TRI_UNLIKELY(
+               atomic_load_explicit(&worker->look, memory_order_relaxed) != 0);
 }
 
 /* Whether it is no thread's and of our group; a home may still bind it. */
@@ -193,8 +194,8 @@ static inline bool tri_runs_here(tri_worker *worker, tri_cell *cell)
 {
     enum { WHERE = TRI_CELL_OUTSIDE | 0xff << TRI_CELL_GROUP_SHIFT };
     // Relaxed: fixed at spawn.
-    return (atomic_load_explicit(&cell->flags, memory_order_relaxed) &
-            WHERE) == worker->group_bits;
+    return (atomic_load_explicit(&cell->flags, memory_order_relaxed) & WHERE) ==
+           worker->group_bits;
 }
 
 /* tri_schedule where nothing is special about the cell, in line. */

@@ -10,7 +10,7 @@
 struct tr_probe {
     uint64_t magic;
     tri_mailbox box;
-    tri_node *last;         // borrowed by the caller until the next call
+    tri_node *last;  // borrowed by the caller until the next call
 };
 
 /* Frees what is left in an outside mailbox. Takes node. */

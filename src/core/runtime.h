@@ -26,12 +26,12 @@ enum { TRI_EVENT_LIFECYCLE = 1, TRI_EVENT_OTHER = 2 };
 
 struct tr_system {
     uint64_t magic;
-    uint16_t tag;          // in every ref this system makes
+    uint16_t tag;  // in every ref this system makes
     tri_world *world;
     tri_mem mem;
     const tri_up *up;
     tr_system_options options;
-    tr_supervision supervision;       // default of all actors
+    tr_supervision supervision;  // default of all actors
     char *name;
 
     tri_group *groups[TRI_GROUPS_MAX];
@@ -41,7 +41,7 @@ struct tr_system {
     tri_lock groups_lock;
 
     tri_lock outside_lock;
-    tri_worker *outside;   // stands in for threads that are no workers
+    tri_worker *outside;  // stands in for threads that are no workers
 
     _Atomic(uint64_t) next_id;
     _Atomic(uint32_t) fibers_live;
@@ -53,18 +53,18 @@ struct tr_system {
     _Atomic(bool) stopping_workers;
     _Atomic(uint32_t) monitor_word;
     tri_thread *monitor;
-    _Atomic(uint32_t) last_awaited;   // the closing thread counts: spawn.c
-    _Atomic(uint32_t) last_word;      // changes when it must count again
-    _Atomic(uint32_t) watch_events;   // event kinds somebody listens to
+    _Atomic(uint32_t) last_awaited;  // the closing thread counts: spawn.c
+    _Atomic(uint32_t) last_word;     // changes when it must count again
+    _Atomic(uint32_t) watch_events;  // event kinds somebody listens to
     tri_lock zombies_lock;
-    tri_cell *zombies;                // ended by force, still in a handler
+    tri_cell *zombies;  // ended by force, still in a handler
     _Atomic(uint32_t) zombie_count;
 
     tri_lock boxes_lock;
-    struct tri_mailbox *boxes;     // threads that wait, and probes
-    _Atomic(uint32_t) dead;        // abandoned
+    struct tri_mailbox *boxes;  // threads that wait, and probes
+    _Atomic(uint32_t) dead;     // abandoned
     tri_lock results_lock;
-    tri_map results;       // of joinable actors that have ended: tri_join
+    tri_map results;         // of joinable actors that have ended: tri_join
     tri_heap_block *handed;  // under results_lock: heaps of joined states
     tri_driven driven;
     tri_worker *driven_worker;  // where a world or tr_poll drives us
@@ -74,7 +74,7 @@ struct tr_system {
     uint64_t root_id, user_id, system_id;
     struct tri_pollfd *pollfd;  // of tr_poll_fd
     _Atomic(uint32_t) terminating;
-    void *layers;          // the system layer's own part
+    void *layers;                 // the system layer's own part
     _Atomic(struct tri_io *) io;  // descriptors and blocking calls
     char *ns;                     // owned copy of options.ns, or NULL
     tri_lock virtuals_lock;       // for making it
@@ -93,8 +93,9 @@ static inline uint32_t tri_def_index(const tr_actor_def *def)
 }
 
 /* The behaviour of a definition, interned; NULL without memory. */
-static inline const tri_behaviour *
-tri_behaviour_get(tr_system *sys, tri_worker *worker, const tr_actor_def *def)
+static inline const tri_behaviour *tri_behaviour_get(tr_system *sys,
+                                                     tri_worker *worker,
+                                                     const tr_actor_def *def)
 {
     uint32_t i = tri_def_index(def);
     return TRI_LIKELY(worker->defs[i].def == def)
@@ -115,10 +116,9 @@ static inline const tri_virtual_ops *tri_virtual_ops_of(tr_system *sys)
 static inline tr_ref tri_cell_ref(const tr_system *sys, const tri_cell *cell)
 {
     // Relaxed: the id of a living actor does not change.
-    return (tr_ref){
-        (uint64_t)(uintptr_t)cell | (uint64_t)sys->tag << 48,
-        atomic_load_explicit(&((tri_cell *)(uintptr_t)cell)->id,
-                             memory_order_relaxed)};
+    return (tr_ref){(uint64_t)(uintptr_t)cell | (uint64_t)sys->tag << 48,
+                    atomic_load_explicit(&((tri_cell *)(uintptr_t)cell)->id,
+                                         memory_order_relaxed)};
 }
 
 /* The worker this thread is, or NULL. */
@@ -134,7 +134,7 @@ void tri_worker_set_current(tri_worker *worker);
 typedef struct tri_actor_from {
     tr_system *sys;
     tri_worker *worker;
-    tr_ctx *ctx;       // NULL outside
+    tr_ctx *ctx;  // NULL outside
     tr_ref sender;
     bool locked;
 } tri_actor_from;
@@ -157,7 +157,8 @@ static inline tri_actor_from tri_enter(tr_from from)
     if (TRI_UNLIKELY(!tri_from_is_ctx(from))) {
         return tri_enter_outside(from);
     }
-    return (tri_actor_from){.sys = ctx->sys, .worker = ctx->worker,
+    return (tri_actor_from){.sys = ctx->sys,
+                            .worker = ctx->worker,
                             .ctx = ctx,
                             .sender = tri_cell_ref(ctx->sys, ctx->cell)};
 }
@@ -218,8 +219,8 @@ void tri_turn_end(tr_ctx *ctx);
 /* Runs the handler for msg, which it takes; the same without memory. */
 void tri_handle(tr_ctx *ctx, tr_msg *msg);
 enum { TRI_STACK_PAYLOAD = 64 };
-void tri_handle_on_stack(tr_ctx *ctx, const tr_type *type,
-                         const void *payload, size_t size);
+void tri_handle_on_stack(tr_ctx *ctx, const tr_type *type, const void *payload,
+                         size_t size);
 /* Gives up the cell whose turn waits for what has run in vain. */
 void tri_settle_now(tri_worker *worker);
 static inline void tri_settle(tri_worker *worker)
@@ -439,8 +440,8 @@ uint64_t tri_live_count(tr_system *sys);
 void tri_live_await(tr_system *sys);
 /* A cell under parent; nobody with the error inside on failure. */
 tr_ref tri_spawn_under(tri_actor_from *who, tri_cell *parent,
-                       const tr_actor_def *def,
-                       const tr_spawn_options *options, uint32_t flags);
+                       const tr_actor_def *def, const tr_spawn_options *options,
+                       uint32_t flags);
 void tri_props_drop(tri_props *props);
 /*
  * The same, a little later: ends of actors alike, on several cores, do not
@@ -457,12 +458,10 @@ bool tri_storable(const tr_actor_def *def, const tr_spawn_options *o);
  * Options as they are kept; the caller owns *out, which may be NULL.
  * Errors: TR_EINVAL, TR_ENOMEM.
  */
-tr_err tri_props_new(tr_system *sys, tri_cell *parent,
-                     const tr_actor_def *def, const tr_spawn_options *o,
-                     tri_props **out);
+tr_err tri_props_new(tr_system *sys, tri_cell *parent, const tr_actor_def *def,
+                     const tr_spawn_options *o, tri_props **out);
 /* Errors: TR_ENOMEM, TR_ESTOPPED, TR_EEXIST. */
-tr_err tri_children_link(tri_worker *worker, tri_cell *parent,
-                         tri_cell *child);
+tr_err tri_children_link(tri_worker *worker, tri_cell *parent, tri_cell *child);
 uint64_t tri_id_next(tri_worker *worker);
 
 /* ---- outside.c: promises of threads that are no actors ---- */
@@ -471,7 +470,7 @@ uint64_t tri_id_next(tri_worker *worker);
 typedef struct tri_mailbox {
     tri_cell *cell;
     tr_system *sys;
-    _Atomic(uint32_t) word;  // 1: the cell has been handed back
+    _Atomic(uint32_t) word;   // 1: the cell has been handed back
     const tri_cell *awaited;  // whom it waits for, perhaps; a hint, or NULL
     struct tri_mailbox *next, *prev;  // in sys->boxes
 } tri_mailbox;

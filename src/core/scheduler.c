@@ -87,14 +87,13 @@ static tri_cell *shared_pop(tri_group *group)
 static void inbox_push(tri_worker *worker, tri_cell *cell)
 {
     // Relaxed: confirmed by the exchange.
-    tri_cell *seen =
-        atomic_load_explicit(&worker->inbox, memory_order_relaxed);
+    tri_cell *seen = atomic_load_explicit(&worker->inbox, memory_order_relaxed);
     do {
         cell->run_next = seen;
         // Seq_cst: before the caller reads park_word.
-    } while (!atomic_compare_exchange_weak_explicit(
-        &worker->inbox, &seen, cell, memory_order_seq_cst,
-        memory_order_relaxed));
+    } while (!atomic_compare_exchange_weak_explicit(&worker->inbox, &seen, cell,
+                                                    memory_order_seq_cst,
+                                                    memory_order_relaxed));
 }
 
 /* Moves the inbox to our own, oldest first. */
@@ -105,8 +104,8 @@ static void inbox_take(tri_worker *worker)
         return;
     }
     // Acquire: pairs with inbox_push.
-    tri_cell *newest = atomic_exchange_explicit(&worker->inbox, NULL,
-                                                memory_order_acq_rel);
+    tri_cell *newest =
+        atomic_exchange_explicit(&worker->inbox, NULL, memory_order_acq_rel);
     tri_cell *oldest = NULL;
     while (newest != NULL) {
         tri_cell *next = newest->run_next;
@@ -129,8 +128,8 @@ bool tri_worker_wake(tri_worker *worker)
     tri_world *world = worker->sys->world;
     // Seq_cst: after what the sleeper is to find; see the file comment.
     if (atomic_load_explicit(&worker->park_word, memory_order_seq_cst) == 1 &&
-        atomic_exchange_explicit(&worker->park_word, 0,
-                                 memory_order_seq_cst) == 1) {
+        atomic_exchange_explicit(&worker->park_word, 0, memory_order_seq_cst) ==
+            1) {
         world->ops->wake(world, &worker->park_word, 1);
         woken = true;
     }
@@ -146,8 +145,8 @@ void tri_group_wake(tri_group *group, bool even_so)
     // worker that is still searching looks at the queue once more before it
     // sleeps, and wakes another if it leaves something behind.
     if (atomic_load_explicit(&group->sleeping, memory_order_seq_cst) == 0 ||
-        (!even_so && atomic_load_explicit(&group->searching,
-                                          memory_order_seq_cst) != 0)) {
+        (!even_so &&
+         atomic_load_explicit(&group->searching, memory_order_seq_cst) != 0)) {
         return;
     }
     uint32_t count = atomic_load_explicit(&group->count, memory_order_acquire);
@@ -227,9 +226,8 @@ static __attribute__((noinline)) void schedule_elsewhere(tri_worker *worker,
 
 void tri_schedule(tri_worker *worker, tri_cell *cell)
 {
-    if (TRI_LIKELY(cell->home == TRI_HOME_NONE
-                       ? tri_runs_here(worker, cell)
-                       : cell->home == worker->index)) {
+    if (TRI_LIKELY(cell->home == TRI_HOME_NONE ? tri_runs_here(worker, cell)
+                                               : cell->home == worker->index)) {
         tri_own_push(worker, cell);
     } else {
         schedule_elsewhere(worker, cell);
@@ -322,9 +320,8 @@ static tri_cell *search(tri_worker *worker)
         }
         if (round % TRI_STEAL_EVERY == TRI_STEAL_EVERY - 1) {
             tr_nanos now = tri_clock(worker);
-            if ((cell = tri_steal(worker)) != NULL ||
-                now - start >= span || until_timer(worker, now) == 0 ||
-                must_leave(worker)) {
+            if ((cell = tri_steal(worker)) != NULL || now - start >= span ||
+                until_timer(worker, now) == 0 || must_leave(worker)) {
                 break;
             }
         }
@@ -333,8 +330,8 @@ static tri_cell *search(tri_worker *worker)
         }
     }
     atomic_fetch_sub_explicit(&group->searching, 1, memory_order_seq_cst);
-    if (cell != NULL && atomic_load_explicit(&group->length,
-                                             memory_order_seq_cst) != 0) {
+    if (cell != NULL &&
+        atomic_load_explicit(&group->length, memory_order_seq_cst) != 0) {
         tri_group_wake(group, false);  // there is more than we can run
     }
     return cell;
@@ -363,11 +360,10 @@ static void worker_sleep(tri_worker *worker)
     // Seq_cst: before the last look around; see the file comment.
     atomic_store_explicit(&worker->park_word, 1, memory_order_seq_cst);
     atomic_fetch_add_explicit(&group->sleeping, 1, memory_order_seq_cst);
-    bool work = atomic_load_explicit(&worker->inbox,
-                                     memory_order_seq_cst) != NULL ||
-                atomic_load_explicit(&group->length,
-                                     memory_order_seq_cst) != 0 ||
-                must_leave(worker);
+    bool work =
+        atomic_load_explicit(&worker->inbox, memory_order_seq_cst) != NULL ||
+        atomic_load_explicit(&group->length, memory_order_seq_cst) != 0 ||
+        must_leave(worker);
     tr_nanos timeout = until_timer(worker, tri_clock(worker));
     if (!work && timeout > 0) {
         timeout = trim_stacks(worker, timeout);
@@ -405,8 +401,7 @@ void tri_arm(tri_worker *worker, tri_timer *timer, tr_nanos due, uint32_t kind)
     tri_lock_take(&worker->wheel_lock);
     tri_wheel_arm(&worker->wheel, timer, due, kind);
     // Relaxed: as above.
-    if (due < atomic_load_explicit(&worker->wheel_next,
-                                   memory_order_relaxed)) {
+    if (due < atomic_load_explicit(&worker->wheel_next, memory_order_relaxed)) {
         atomic_store_explicit(&worker->wheel_next, due, memory_order_relaxed);
     }
     tri_lock_drop(&worker->wheel_lock);
@@ -493,8 +488,8 @@ static tri_cell *fresh_pick(tri_worker *worker)
     tri_cell *cell = tri_fresh_pop(worker, oldest);
     if (cell != NULL) {
         worker->runs_fresh = true;
-        bool owes = worker->fresh_debt > 0 &&
-                    tri_fresh_count(worker) >= TRI_FRESH_MANY;
+        bool owes =
+            worker->fresh_debt > 0 && tri_fresh_count(worker) >= TRI_FRESH_MANY;
         worker->fresh_debt = owes ? worker->fresh_debt - 1 : 0;
     }
     return cell;
@@ -515,8 +510,8 @@ static tri_cell *pick(tri_worker *worker)
     }
     // New cells against the others: as a rule they come second, but are not
     // forgotten. Where they come first the others are not forgotten.
-    bool new_first = first ? tick % TRI_OTHERS != 0
-                           : tick % TRI_LOOK_EVERY == 0;
+    bool new_first =
+        first ? tick % TRI_OTHERS != 0 : tick % TRI_LOOK_EVERY == 0;
     if ((new_first && (cell = fresh_pick(worker)) != NULL) ||
         (cell = tri_own_pop(worker)) != NULL ||
         (cell = fresh_pick(worker)) != NULL ||

@@ -54,10 +54,9 @@ tri_cell *tri_ring_take(tri_worker *worker)
         tri_cell *cell = atomic_load_explicit(&worker->ring[head % TRI_RING],
                                               memory_order_relaxed);
         // Release: our read of the slot is before its next write.
-        if (atomic_compare_exchange_weak_explicit(&worker->head, &head,
-                                                  head + 1,
-                                                  memory_order_acq_rel,
-                                                  memory_order_acquire)) {
+        if (atomic_compare_exchange_weak_explicit(
+                &worker->head, &head, head + 1, memory_order_acq_rel,
+                memory_order_acquire)) {
             return cell;
         }
     }
@@ -142,9 +141,8 @@ static bool is_worth_it(tri_worker *worker)
         return false;  // we do not know; he asks again
     }
     tr_nanos each = span / (tr_nanos)ran;
-    tr_nanos round =
-        each * (tr_nanos)atomic_load_explicit(&worker->own_count,
-                                              memory_order_relaxed);
+    tr_nanos round = each * (tr_nanos)atomic_load_explicit(
+                                &worker->own_count, memory_order_relaxed);
     return each >= TRI_SHARE_EACH || round >= TRI_SHARE_ROUND;
 }
 
@@ -180,14 +178,13 @@ void tri_private_wait(tri_worker *worker)
         atomic_store_explicit(&worker->busy, 0, memory_order_release);
         // Acquire: as tri_private_enter. A thief is in for some hundred
         // cells at most.
-        while (atomic_load_explicit(&worker->revoked,
-                                    memory_order_acquire) != 0) {
+        while (atomic_load_explicit(&worker->revoked, memory_order_acquire) !=
+               0) {
             world->ops->pause(world);
         }
         // Seq_cst: the write before the read, whatever the world offers.
         atomic_store_explicit(&worker->busy, 1, memory_order_seq_cst);
-    } while (atomic_load_explicit(&worker->revoked, memory_order_seq_cst) !=
-             0);
+    } while (atomic_load_explicit(&worker->revoked, memory_order_seq_cst) != 0);
 }
 
 /* Takes what tri_share would give, at least one, as a chain; NULL: not now. */
@@ -198,9 +195,9 @@ static tri_cell *revoke(tri_worker *victim)
     // Seq_cst: before the fence, or the barrier; acquires what the last
     // thief did.
     if (tri_private_waiting(victim) == 0 ||
-        !atomic_compare_exchange_strong_explicit(
-            &victim->revoked, &nobody, 1, memory_order_seq_cst,
-            memory_order_relaxed)) {
+        !atomic_compare_exchange_strong_explicit(&victim->revoked, &nobody, 1,
+                                                 memory_order_seq_cst,
+                                                 memory_order_relaxed)) {
         return NULL;
     }
     if (victim->fences) {

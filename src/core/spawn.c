@@ -25,9 +25,8 @@ uint64_t tri_id_next(tri_worker *worker)
 {
     if (worker->id_next == worker->id_end) {
         // Relaxed: only uniqueness counts.
-        worker->id_next =
-            atomic_fetch_add_explicit(&worker->sys->next_id, TRI_ID_BLOCK,
-                                      memory_order_relaxed);
+        worker->id_next = atomic_fetch_add_explicit(
+            &worker->sys->next_id, TRI_ID_BLOCK, memory_order_relaxed);
         worker->id_end = worker->id_next + TRI_ID_BLOCK;
     }
     return worker->id_next++;
@@ -61,8 +60,8 @@ static inline bool is_bare(const tr_spawn_options *o)
                    (uint64_t)o->handler_limit;
     uint32_t small = (uint32_t)o->restart | o->soft_limit | o->mailbox_limit |
                      (uint32_t)o->overflow | (uint32_t)o->drain |
-                     (uint32_t)o->inherit_supervision |
-                     (uint32_t)o->joinable | (uint32_t)o->auto_stop;
+                     (uint32_t)o->inherit_supervision | (uint32_t)o->joinable |
+                     (uint32_t)o->auto_stop;
     _Static_assert(TR_PERMANENT == 0 && TR_OVERFLOW_FAIL == 0 &&
                        TR_DRAIN_DEAD_LETTERS == 0,
                    "what is not set is the default");
@@ -106,9 +105,9 @@ void tri_props_flush(tri_worker *worker)
     worker->left_props = NULL;
     worker->left_count = 0;
     // Acquire and release: as tri_props_drop.
-    if (props != NULL && atomic_fetch_sub_explicit(&props->holds, count,
-                                                   memory_order_acq_rel) ==
-                             count) {
+    if (props != NULL &&
+        atomic_fetch_sub_explicit(&props->holds, count, memory_order_acq_rel) ==
+            count) {
         free(props);
     }
 }
@@ -135,9 +134,9 @@ void tri_props_forget(tri_worker *worker)
     worker->last_props = NULL;
     worker->last_count = 0;
     // Acquire and release: as tri_props_drop.
-    if (props != NULL && atomic_fetch_sub_explicit(&props->holds, count,
-                                                   memory_order_acq_rel) ==
-                             count) {
+    if (props != NULL &&
+        atomic_fetch_sub_explicit(&props->holds, count, memory_order_acq_rel) ==
+            count) {
         free(props);
     }
 }
@@ -145,9 +144,8 @@ void tri_props_forget(tri_worker *worker)
 /* Could this actor share the options of the one spawned before it? */
 static bool fits(const tri_props *props, const tr_spawn_options *o)
 {
-    return props != NULL && o->supervision == NULL &&
-           !o->inherit_supervision && !props->has_supervision &&
-           props->joinable == o->joinable &&
+    return props != NULL && o->supervision == NULL && !o->inherit_supervision &&
+           !props->has_supervision && props->joinable == o->joinable &&
            props->auto_stop == o->auto_stop && props->restart == o->restart &&
            props->drain == o->drain &&
            tr_ref_eq(props->drain_to, o->drain_to) &&
@@ -155,12 +153,10 @@ static bool fits(const tri_props *props, const tr_spawn_options *o)
            props->mailbox_limit == o->mailbox_limit &&
            props->soft_limit == o->soft_limit &&
            props->overflow == o->overflow &&
-           props->heap_limit == o->heap_limit &&
-           props->storage == o->storage &&
+           props->heap_limit == o->heap_limit && props->storage == o->storage &&
            props->serializer == o->serializer &&
            props->init_size == (o->init != NULL ? o->init_size : 0) &&
-           (o->init == NULL ||
-            memcmp(props->init, o->init, o->init_size) == 0);
+           (o->init == NULL || memcmp(props->init, o->init, o->init_size) == 0);
 }
 
 bool tri_storable(const tr_actor_def *def, const tr_spawn_options *o)
@@ -195,16 +191,14 @@ static tr_err share_props(tri_worker *worker, tri_cell *parent,
     return TR_OK;
 }
 
-tr_err tri_props_new(tr_system *sys, tri_cell *parent,
-                     const tr_actor_def *def, const tr_spawn_options *o,
-                     tri_props **out)
+tr_err tri_props_new(tr_system *sys, tri_cell *parent, const tr_actor_def *def,
+                     const tr_spawn_options *o, tri_props **out)
 {
     if ((o->init != NULL && o->init_size != def->state_size) ||
         (o->serializer != NULL && !tri_stored_name_ok(o->serializer->name))) {
         return TR_EINVAL;
     }
-    tri_props *props =
-        tri_mem_calloc(&sys->mem, sizeof(*props) + o->init_size);
+    tri_props *props = tri_mem_calloc(&sys->mem, sizeof(*props) + o->init_size);
     if (props == NULL) {
         return TR_ENOMEM;
     }
@@ -253,8 +247,7 @@ static bool has_given_name(tri_cell *cell)
     return cell->name != NULL && !tri_cell_is_virtual(cell);
 }
 
-tr_err tri_children_link(tri_worker *worker, tri_cell *parent,
-                         tri_cell *child)
+tr_err tri_children_link(tri_worker *worker, tri_cell *parent, tri_cell *child)
 {
     tri_ext *ext = tri_ext_need(worker, parent);
     if (ext == NULL) {
@@ -265,8 +258,8 @@ tr_err tri_children_link(tri_worker *worker, tri_cell *parent,
     if (ext->closed) {
         err = TR_ESTOPPED;
     } else if (has_given_name(child)) {
-        err = tri_map_put_bytes(&ext->names, child->name,
-                                strlen(child->name), child);
+        err = tri_map_put_bytes(&ext->names, child->name, strlen(child->name),
+                                child);
     }
     if (err == TR_OK) {
         child->sibling_prev = ext->last_child;
@@ -289,8 +282,8 @@ void tri_children_unlink(tri_ext *parent, tri_cell *child)
     tri_lock_assert_held(&parent->lock);
     // One that was given up has no name there.
     if (has_given_name(child) &&
-        tri_map_get_bytes(&parent->names, child->name,
-                          strlen(child->name)) == child) {
+        tri_map_get_bytes(&parent->names, child->name, strlen(child->name)) ==
+            child) {
         tri_map_remove_bytes(&parent->names, child->name, strlen(child->name));
     }
     tri_siblings_leave(parent, child);
@@ -340,8 +333,8 @@ void tri_live_less(tri_worker *worker)
         atomic_signal_fence(memory_order_seq_cst);
     }
     // Relaxed: ordered by fence or barrier.
-    if (TRI_UNLIKELY(atomic_load_explicit(&sys->last_awaited,
-                                          memory_order_relaxed))) {
+    if (TRI_UNLIKELY(
+            atomic_load_explicit(&sys->last_awaited, memory_order_relaxed))) {
         // Seq_cst: before the wake; pairs with the look of tri_live_await.
         atomic_fetch_add_explicit(&sys->last_word, 1, memory_order_seq_cst);
         sys->world->ops->wake(sys->world, &sys->last_word, UINT32_MAX);
@@ -358,15 +351,15 @@ uint64_t tri_live_count(tr_system *sys)
             atomic_load_explicit(&sys->workers[i], memory_order_acquire);
         // Acquire: pairs with tri_live_less. All ends are read before the
         // first birth: if the sums are equal, all had ended at that moment.
-        ended += atomic_load_explicit(&worker->count.ended,
-                                      memory_order_acquire);
+        ended +=
+            atomic_load_explicit(&worker->count.ended, memory_order_acquire);
     }
     for (uint32_t i = 0; i < count; i++) {
         tri_worker *worker =
             atomic_load_explicit(&sys->workers[i], memory_order_acquire);
         // Relaxed: as above.
-        spawned += atomic_load_explicit(&worker->count.spawned,
-                                        memory_order_relaxed);
+        spawned +=
+            atomic_load_explicit(&worker->count.spawned, memory_order_relaxed);
     }
     return spawned - ended;
 }
@@ -423,9 +416,8 @@ static void discard(tri_worker *worker, tri_cell *cell)
     // Relaxed: its ref was never handed out.
     if (cell->home != TRI_HOME_NONE) {
         tri_worker_unpin(worker->sys,
-                         atomic_load_explicit(
-                             &worker->sys->workers[cell->home],
-                             memory_order_acquire));
+                         atomic_load_explicit(&worker->sys->workers[cell->home],
+                                              memory_order_acquire));
     }
     free((void *)(uintptr_t)cell->name);
     tri_props_drop(cell->props);
@@ -461,15 +453,14 @@ static inline tr_err prepare_bare(tri_worker *worker, tri_cell *parent,
 }
 
 /* The options that are not. */
-static __attribute__((noinline)) tr_err
-prepare_options(tri_actor_from *who, tri_cell *parent, tri_cell *cell,
-                const tr_actor_def *def, const tr_spawn_options *o,
-                uint32_t *flags)
+static __attribute__((noinline)) tr_err prepare_options(
+    tri_actor_from *who, tri_cell *parent, tri_cell *cell,
+    const tr_actor_def *def, const tr_spawn_options *o, uint32_t *flags)
 {
     tri_worker *worker = who->worker;
     if (o->name != NULL) {
-        cell->name = tri_mem_should_fail(&who->sys->mem) ? NULL
-                                                         : strdup(o->name);
+        cell->name =
+            tri_mem_should_fail(&who->sys->mem) ? NULL : strdup(o->name);
         if (cell->name == NULL) {
             return TR_ENOMEM;
         }
@@ -498,8 +489,8 @@ prepare_options(tri_actor_from *who, tri_cell *parent, tri_cell *cell,
     }
     if (o->auto_stop) {
         // Relaxed: the spawner holds the first.
-        atomic_store_explicit(&tri_ext_of(cell)->handles,
-                              TRI_HANDLES_COUNT | 1, memory_order_relaxed);
+        atomic_store_explicit(&tri_ext_of(cell)->handles, TRI_HANDLES_COUNT | 1,
+                              memory_order_relaxed);
     }
     return TR_OK;
 }
@@ -509,13 +500,12 @@ static tr_err prepare(tri_actor_from *who, tri_cell *parent, tri_cell *cell,
                       uint32_t flags)
 {
     tri_worker *worker = who->worker;
-    const tri_behaviour *behaviour =
-        tri_behaviour_get(who->sys, worker, def);
+    const tri_behaviour *behaviour = tri_behaviour_get(who->sys, worker, def);
     const tr_interceptor *const *outer =
         flags & TRI_CELL_SYSTEM ? NULL : who->sys->options.interceptors;
     if (behaviour != NULL && (outer != NULL || o->interceptors != NULL)) {
-        behaviour = tri_behaviour_wrap(who->sys, behaviour, outer,
-                                       o->interceptors);
+        behaviour =
+            tri_behaviour_wrap(who->sys, behaviour, outer, o->interceptors);
     }
     if (behaviour == NULL) {
         return TR_ENOMEM;
@@ -524,8 +514,8 @@ static tr_err prepare(tri_actor_from *who, tri_cell *parent, tri_cell *cell,
     TR_TRY(TRI_LIKELY(is_bare(o))
                ? prepare_bare(worker, parent, cell, def, o)
                : prepare_options(who, parent, cell, def, o, &flags));
-    uint32_t soft = o->soft_limit != 0 ? o->soft_limit
-                                       : who->sys->options.soft_limit;
+    uint32_t soft =
+        o->soft_limit != 0 ? o->soft_limit : who->sys->options.soft_limit;
     if (soft < TRI_SOFT_GLANCE) {
         flags |= TRI_CELL_TIGHT;
     }
@@ -535,8 +525,8 @@ static tr_err prepare(tri_actor_from *who, tri_cell *parent, tri_cell *cell,
 }
 
 tr_ref tri_spawn_under(tri_actor_from *who, tri_cell *parent,
-                       const tr_actor_def *def,
-                       const tr_spawn_options *options, uint32_t flags)
+                       const tr_actor_def *def, const tr_spawn_options *options,
+                       uint32_t flags)
 {
     tri_worker *worker = who->worker;
     tr_system *sys = who->sys;
@@ -611,10 +601,8 @@ static tr_ref refuse(tr_ctx *ctx, const tr_actor_def *def,
     const char *kind = def != NULL ? def->name : "an unknown kind";
     tri_error_set(ctx, "cannot spawn %s%s%.*s%s%s%s: %s", kind,
                   named ? " \"" : "", NAME_MAX, named ? o->name : "",
-                  named ? "\"" : "",
-                  err == TR_ENOENT ? " on dispatcher " : "",
-                  err == TR_ENOENT ? o->dispatcher : "",
-                  refusal(def, o, err));
+                  named ? "\"" : "", err == TR_ENOENT ? " on dispatcher " : "",
+                  err == TR_ENOENT ? o->dispatcher : "", refusal(def, o, err));
     return nobody(err);
 }
 
@@ -640,16 +628,14 @@ static inline tr_ref spawn(tr_from from, const tr_actor_def *def,
     if (o != NULL && o->watch && who.ctx != NULL) {
         tr_watch(who.ctx, ref);
     }
-    return TRI_LIKELY(ref.cell != 0)
-               ? ref
-               : refuse(who.ctx, known ? def : NULL, known ? o : NULL,
-                        (tr_err)ref.id);
+    return TRI_LIKELY(ref.cell != 0) ? ref
+                                     : refuse(who.ctx, known ? def : NULL,
+                                              known ? o : NULL, (tr_err)ref.id);
 }
 
 /* The options of a caller that was compiled with another version. */
-static __attribute__((noinline)) tr_ref
-spawn_as_of(tr_from from, const tr_actor_def *def,
-            const tr_spawn_options *options)
+static __attribute__((noinline)) tr_ref spawn_as_of(
+    tr_from from, const tr_actor_def *def, const tr_spawn_options *options)
 {
     tr_spawn_options copy;
     bool readable = tri_options_copy(
@@ -658,8 +644,8 @@ spawn_as_of(tr_from from, const tr_actor_def *def,
     return spawn(from, def, readable ? &copy : NULL);
 }
 
-tr_ref (tr_spawn)(tr_from from, const tr_actor_def *def,
-                  const tr_spawn_options *options)
+tr_ref(tr_spawn)(tr_from from, const tr_actor_def *def,
+                 const tr_spawn_options *options)
 {
     static const tr_spawn_options none = {.size = sizeof(none)};
     const tr_spawn_options *o = options != NULL ? options : &none;

@@ -132,16 +132,15 @@ static tri_step begin(tr_ctx *ctx, tr_err err)
 /* The first start of an actor without hooks, which is all of it. */
 static bool begin_plainly(tri_worker *worker, tri_cell *cell)
 {
-    if (tri_cell_life(cell) != TR_STATE_CREATED ||
-        tri_ext_of(cell) != NULL || !tri_life_is_plain(worker, cell) ||
+    if (tri_cell_life(cell) != TR_STATE_CREATED || tri_ext_of(cell) != NULL ||
+        !tri_life_is_plain(worker, cell) ||
         (cell->props != NULL && cell->props->storage != NULL)) {
         return false;
     }
     // Relaxed: only the owner writes.
     atomic_store_explicit(&cell->lives, 1, memory_order_relaxed);
     cell->slow &= (uint8_t)~TRI_SLOW_LIFE;
-    tri_life_pass(cell,
-                  TR_STATE_STARTING << TRI_STATE_BITS | TR_STATE_RUNNING,
+    tri_life_pass(cell, TR_STATE_STARTING << TRI_STATE_BITS | TR_STATE_RUNNING,
                   2 * TRI_STATE_BITS);
     return true;
 }
@@ -202,8 +201,8 @@ void tri_restart_give_up(tr_ctx *ctx)
 {
     tri_cell *cell = ctx->cell;
     char text[] = "a turn has not returned in time: it cannot be restarted";
-    tri_failure failure = {.err = TR_ETIMEDOUT, .phase = TR_IN_RESTART,
-                           .text = text};
+    tri_failure failure = {
+        .err = TR_ETIMEDOUT, .phase = TR_IN_RESTART, .text = text};
     ctx->sys->up->supervision(ctx->worker, cell, &failure, TR_ESCALATE);
     tri_cut_waits(ctx->worker, cell,
                   TRI_CUT_MESSAGES | TRI_CUT_RUN | TRI_CUT_HOOKS, TR_EKILLED);

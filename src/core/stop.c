@@ -255,8 +255,7 @@ static inline tri_ext *lock_parent(tri_cell *cell)
             return NULL;
         }
         // Acquire: pairs with tri_ext_need; gone only if we were given up.
-        tri_ext *ext = atomic_load_explicit(&parent->ext,
-                                            memory_order_acquire);
+        tri_ext *ext = atomic_load_explicit(&parent->ext, memory_order_acquire);
         if (ext == NULL) {
             continue;
         }
@@ -377,10 +376,8 @@ static inline bool holds_nothing(tri_ext *ext)
                      (uintptr_t)ext->waits | (uintptr_t)ext->kept |
                      (uintptr_t)ext->stash | (uintptr_t)ext->heap |
                      (uintptr_t)ext->closers | (uintptr_t)ext->holdings |
-                     (uintptr_t)ext->timers |
-                     (uintptr_t)ext->receive_timeout |
-                     (uintptr_t)ext->failure.text |
-                     (uintptr_t)ext->failure.msg;
+                     (uintptr_t)ext->timers | (uintptr_t)ext->receive_timeout |
+                     (uintptr_t)ext->failure.text | (uintptr_t)ext->failure.msg;
     // Relaxed: written by the owner, or before what the owner has seen.
     held |= atomic_load_explicit(&ext->stores, memory_order_relaxed);
     return held == 0 && tri_map_count(&ext->watching) == 0;
@@ -551,9 +548,9 @@ static tri_step one_step(tr_ctx *ctx)
         }
         return TRI_STEP_AGAIN;
     case TRI_STAGE_FAMILY:
-        cell->stage = (uint8_t)(TRI_STAGE_CHILDREN | silent |
-                                (cell->reason == TR_FORCED ? TRI_STAGE_FORCED
-                                                           : 0));
+        cell->stage =
+            (uint8_t)(TRI_STAGE_CHILDREN | silent |
+                      (cell->reason == TR_FORCED ? TRI_STAGE_FORCED : 0));
         if (cell->reason == TR_FORCED) {
             tri_deadline_disarm(ctx->sys, cell);  // theirs is shorter
         }
@@ -563,8 +560,8 @@ static tri_step one_step(tr_ctx *ctx)
             tri_family_awaited(cell, true);
         }
         tri_children_signal(ctx, cell->reason == TR_KILLED   ? TRI_SIG_KILL
-                             : cell->reason == TR_FORCED ? TRI_SIG_FORCE
-                                                         : TRI_SIG_STOP);
+                                 : cell->reason == TR_FORCED ? TRI_SIG_FORCE
+                                                             : TRI_SIG_STOP);
         return TRI_STEP_AGAIN;
     case TRI_STAGE_CHILDREN:
         if (tri_children_live(cell) > 0) {
@@ -584,8 +581,11 @@ static tri_step one_step(tr_ctx *ctx)
 
 bool tri_stop_plainly(tr_ctx *ctx)
 {
-    enum { ENDS = (TR_STATE_STOPPING << TRI_STATE_BITS | TR_STATE_STOPPED)
-                      << TRI_STATE_BITS | TR_STATE_TERMINATED };
+    enum {
+        ENDS = (TR_STATE_STOPPING << TRI_STATE_BITS | TR_STATE_STOPPED)
+                   << TRI_STATE_BITS |
+               TR_STATE_TERMINATED
+    };
     tri_cell *cell = ctx->cell;
     if (tri_cell_life(cell) != TR_STATE_RUNNING ||
         !may_finish_plainly(ctx->worker, cell)) {
@@ -605,8 +605,7 @@ tri_step tri_stop_step(tr_ctx *ctx)
     if (ctx->cell->stage == TRI_STAGE_UNWIND &&
         may_finish_plainly(ctx->worker, ctx->cell) &&
         finish_plainly(ctx,
-                       TR_STATE_STOPPED << TRI_STATE_BITS |
-                           TR_STATE_TERMINATED,
+                       TR_STATE_STOPPED << TRI_STATE_BITS | TR_STATE_TERMINATED,
                        2 * TRI_STATE_BITS)) {
         return TRI_STEP_ENDED;
     }
@@ -614,8 +613,8 @@ tri_step tri_stop_step(tr_ctx *ctx)
         tri_step step = one_step(ctx);
         // What others ask for meanwhile comes first. Relaxed: a glance.
         if (step != TRI_STEP_AGAIN ||
-            atomic_load_explicit(&ctx->cell->sys_mail,
-                                 memory_order_relaxed) != 0 ||
+            atomic_load_explicit(&ctx->cell->sys_mail, memory_order_relaxed) !=
+                0 ||
             (ctx->cell->slow & TRI_SLOW_PARKED)) {
             return step;
         }

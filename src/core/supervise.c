@@ -72,8 +72,7 @@ const tr_supervision *tri_supervision_of(tr_system *sys, tri_cell *cell)
 /* ---- showing a failure ---- */
 
 /* As much as fits, and a zero. By hand: each save writes a path. */
-static size_t path_add(char *buf, size_t size, size_t length,
-                       const char *text)
+static size_t path_add(char *buf, size_t size, size_t length, const char *text)
 {
     size_t more = strnlen(text, size - length - 1);
     memcpy(buf + length, text, more);
@@ -119,11 +118,13 @@ void tri_failure_show(tr_system *sys, tri_cell *cell, tri_failure_view *view)
     tri_failure *f = ext != NULL ? &ext->failure : &none;
 
     tri_path_write(sys, cell, view->path, sizeof(view->path));
-    view->failure = (tr_failure){
-        .child = tri_cell_ref(sys, cell),
-        .incarnation = tri_cell_incarnation(cell),
-        .err = f->err, .phase = f->phase, .text = f->text, .site = f->site,
-        .path = view->path};
+    view->failure = (tr_failure){.child = tri_cell_ref(sys, cell),
+                                 .incarnation = tri_cell_incarnation(cell),
+                                 .err = f->err,
+                                 .phase = f->phase,
+                                 .text = f->text,
+                                 .site = f->site,
+                                 .path = view->path};
     if (f->msg != NULL && f->msg->node.type != NULL) {
         tri_print(f->msg->node.type, f->msg->payload, view->message,
                   sizeof(view->message), NULL);
@@ -318,8 +319,8 @@ void tri_group_started(tri_worker *worker, tri_cell *cell)
                // behind it. A parent that has heard of the failure already
                // may have begun with the group anew: its word is the last.
                atomic_compare_exchange_strong_explicit(
-                   &ext->group, &starting, TRI_GROUP_NONE,
-                   memory_order_release, memory_order_relaxed)) {
+                   &ext->group, &starting, TRI_GROUP_NONE, memory_order_release,
+                   memory_order_relaxed)) {
         tri_signal_parent(worker, cell, TRI_SIG_GROUP);
     }
 }
@@ -387,9 +388,9 @@ static void sibling_too(tri_worker *worker, tri_cell *sibling,
 {
     // Relaxed: a linked child has its id.
     uint64_t id = atomic_load_explicit(&sibling->id, memory_order_relaxed);
-    bool restart = directive == TR_RESTART &&
-                   (sibling->props == NULL ||
-                    sibling->props->restart != TR_TEMPORARY);
+    bool restart =
+        directive == TR_RESTART &&
+        (sibling->props == NULL || sibling->props->restart != TR_TEMPORARY);
     if (restart) {
         join_group(worker, sibling);
     }
@@ -430,8 +431,7 @@ static void escalate(tr_ctx *parent, tri_cell *child, tr_directive for_child)
     tr_err err = view.failure.err;
     char text[TRI_SHOWN_MAX + TRI_PATH_MAX + 64];
     snprintf(text, sizeof(text), "child %s failed: %s", view.path,
-             view.failure.text != NULL ? view.failure.text
-                                       : tr_strerror(err));
+             view.failure.text != NULL ? view.failure.text : tr_strerror(err));
     parent->fail_text = strdup(text);
     parent->fail_site = view.failure.site;
     parent->phase = TR_IN_HANDLER;
@@ -454,8 +454,8 @@ void tri_supervise(tr_ctx *parent, tri_cell *child)
     tri_group_stage group = tri_group_of(child);
     if (group == TRI_GROUP_SUSPENDED || group == TRI_GROUP_STOPPING) {
         // It is about to be restarted with the others already.
-        sys->up->supervision(worker, child,
-                             ext != NULL ? &ext->failure : NULL, TR_RESTART);
+        sys->up->supervision(worker, child, ext != NULL ? &ext->failure : NULL,
+                             TR_RESTART);
         send_decision(worker, child, TR_RESTART);
         return;
     }
@@ -467,8 +467,7 @@ void tri_supervise(tr_ctx *parent, tri_cell *child)
         child->props->restart == TR_TEMPORARY) {
         directive = TR_STOP;
     }
-    bool limit = directive == TR_RESTART &&
-                 !may_restart(parent, child, policy);
+    bool limit = directive == TR_RESTART && !may_restart(parent, child, policy);
     if (limit) {
         directive = policy->on_limit;
     }
@@ -495,8 +494,7 @@ void tri_supervise(tr_ctx *parent, tri_cell *child)
         return;
     }
     // The policy is the child's, which may be gone once it has the decision.
-    bool as_group = policy->scope != TR_ONE_FOR_ONE &&
-                    directive == TR_RESTART;
+    bool as_group = policy->scope != TR_ONE_FOR_ONE && directive == TR_RESTART;
     siblings_too(parent, child, policy->scope, directive);
     send_decision(worker, child, directive);
     if (as_group || group != TRI_GROUP_NONE) {

@@ -15,15 +15,14 @@
 #include "core/lifecycle.h"
 
 enum {
-    TIME_FIRST = 6,       // 64 ns: less than a look at the clock takes
-    TIME_LAST = 36,       // 69 s
+    TIME_FIRST = 6,  // 64 ns: less than a look at the clock takes
+    TIME_LAST = 36,  // 69 s
     TIME_PART_BITS = 2,
     TIME_PARTS = 1 << TIME_PART_BITS,
     DEPTH_LAST = 20,
 };
 
-_Static_assert(TR_TIME_BUCKETS ==
-                   (TIME_LAST - TIME_FIRST) * TIME_PARTS + 2,
+_Static_assert(TR_TIME_BUCKETS == (TIME_LAST - TIME_FIRST) * TIME_PARTS + 2,
                "one below, one above");
 _Static_assert(TR_DEPTH_BUCKETS == DEPTH_LAST + 3, "0, 1, 2, 4, ..., more");
 
@@ -44,8 +43,8 @@ uint32_t tri_time_bucket(tr_nanos span)
     if (power >= TIME_LAST) {
         return TR_TIME_BUCKETS - 1;
     }
-    uint32_t part = (uint32_t)(below >> (power - TIME_PART_BITS)) &
-                    (TIME_PARTS - 1);
+    uint32_t part =
+        (uint32_t)(below >> (power - TIME_PART_BITS)) & (TIME_PARTS - 1);
     return 1 + (power - TIME_FIRST) * TIME_PARTS + part;
 }
 

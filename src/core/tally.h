@@ -30,7 +30,7 @@ typedef struct tri_kind_lives {
 } tri_kind_lives;
 
 typedef struct tri_samples {
-    _Atomic(uint64_t) time_sum;   // nanoseconds
+    _Atomic(uint64_t) time_sum;  // nanoseconds
     _Atomic(uint64_t) depth_sum;
     _Atomic(uint64_t) times[TR_TIME_BUCKETS];
     _Atomic(uint64_t) depths[TR_DEPTH_BUCKETS];

@@ -14,8 +14,7 @@
 #include "core/lifecycle.h"
 
 static void ask_later(tr_ctx *ctx, uint8_t kind, tr_ref to, tr_nanos timeout,
-                      tr_then_fn then, const tr_type *type,
-                      const void *payload)
+                      tr_then_fn then, const tr_type *type, const void *payload)
 {
     const tr_context *context = tri_ctx_context(ctx);
     tri_wait *wait = tri_mem_calloc(
@@ -51,14 +50,14 @@ static void ask_later(tr_ctx *ctx, uint8_t kind, tr_ref to, tr_nanos timeout,
     wait->woken = true;
 }
 
-void (tr_ask_then)(tr_ctx *ctx, tr_ref to, tr_nanos timeout, tr_then_fn then,
-                   const tr_type *type, const void *payload)
+void(tr_ask_then)(tr_ctx *ctx, tr_ref to, tr_nanos timeout, tr_then_fn then,
+                  const tr_type *type, const void *payload)
 {
     ask_later(ctx, TRI_WAIT_THEN, to, timeout, then, type, payload);
 }
 
-void (tr_ask_pipe)(tr_ctx *ctx, tr_ref to, tr_nanos timeout,
-                   const tr_type *type, const void *payload)
+void(tr_ask_pipe)(tr_ctx *ctx, tr_ref to, tr_nanos timeout, const tr_type *type,
+                  const void *payload)
 {
     ask_later(ctx, TRI_WAIT_PIPE, to, timeout, NULL, type, payload);
 }
@@ -68,10 +67,10 @@ static void pipe_turn(tr_ctx *ctx, tri_wait *wait, tr_msg *reply, tr_err err,
 {
     tr_msg *msg = reply;
     if (err != TR_OK) {
-        tr_ask_failed failed = {.to = wait->target, .err = (uint32_t)err,
-                                .text = text};
-        msg = tri_msg_new(&ctx->worker->cache, &tr_ask_failed_tr_type,
-                          &failed, false);
+        tr_ask_failed failed = {
+            .to = wait->target, .err = (uint32_t)err, .text = text};
+        msg = tri_msg_new(&ctx->worker->cache, &tr_ask_failed_tr_type, &failed,
+                          false);
         if (msg == NULL) {
             tri_handle_on_stack(ctx, &tr_ask_failed_tr_type, &failed,
                                 sizeof(failed));
@@ -98,8 +97,8 @@ static void then_turn(tr_ctx *ctx, tr_then_fn then, tr_msg *reply, tr_err err)
         ctx->replies = &reply->node;
         ctx->flags |= TRI_CTX_REPLIES;
     }
-    tr_err result = then(ctx, cell->state,
-                         err == TR_OK ? reply->payload : NULL, err);
+    tr_err result =
+        then(ctx, cell->state, err == TR_OK ? reply->payload : NULL, err);
     if (result != TR_OK) {
         tri_life_fail(ctx, result);
     } else {
@@ -153,8 +152,7 @@ void tri_reply_in_order(tr_ctx *ctx, tr_msg *reply)
                  TR_DEAD_LATE);
         return;
     }
-    if (!tri_disarm_was_armed(ctx->sys, wait) &&
-        wait->timer.due != 0) {
+    if (!tri_disarm_was_armed(ctx->sys, wait) && wait->timer.due != 0) {
         // It timed out just now: the notice is on its way, and it wins.
         tri_dead(worker, tri_cell_ref(ctx->sys, ctx->cell), reply,
                  TR_DEAD_LATE);

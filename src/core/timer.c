@@ -20,8 +20,8 @@
 bool tri_disarm_was_armed(tr_system *sys, tri_wait *wait)
 {
     // Acquire: the worker was published by tri_worker_new.
-    tri_worker *worker = atomic_load_explicit(&sys->workers[wait->wheel],
-                                              memory_order_acquire);
+    tri_worker *worker =
+        atomic_load_explicit(&sys->workers[wait->wheel], memory_order_acquire);
     tri_lock_take(&worker->wheel_lock);
     bool armed = tri_timer_is_armed(&wait->timer);
     tri_wheel_cancel(&worker->wheel, &wait->timer);
@@ -99,8 +99,7 @@ static tri_user_timer *timer_try(tr_ctx *ctx, tr_nanos span, tr_nanos every,
     timer->msg = msg;
     timer->cell = ctx->cell;
     // Relaxed: we own the cell.
-    timer->cell_id = atomic_load_explicit(&ctx->cell->id,
-                                          memory_order_relaxed);
+    timer->cell_id = atomic_load_explicit(&ctx->cell->id, memory_order_relaxed);
     timer->id = ++ext->timer_id;
     timer->every = every;
     timer->wheel = (uint16_t)worker->index;
@@ -142,8 +141,8 @@ void tri_bell_set(tr_ctx *ctx, tr_nanos span)
         timer = timer->next;
     }
     // Acquire: the worker was published by tri_worker_new.
-    tri_worker *holder = atomic_load_explicit(
-        &ctx->sys->workers[timer->wheel], memory_order_acquire);
+    tri_worker *holder = atomic_load_explicit(&ctx->sys->workers[timer->wheel],
+                                              memory_order_acquire);
     tri_lock_take(&holder->wheel_lock);
     tri_wheel_cancel(&holder->wheel, &timer->timer);
     tri_lock_drop(&holder->wheel_lock);
@@ -161,23 +160,22 @@ static void check_span(tr_ctx *ctx, tr_nanos span)
     }
 }
 
-tr_timer (tr_after)(tr_ctx *ctx, tr_nanos span, const tr_type *type,
-                    const void *payload)
+tr_timer(tr_after)(tr_ctx *ctx, tr_nanos span, const tr_type *type,
+                   const void *payload)
 {
     check_span(ctx, span);
     return (tr_timer){timer_new(ctx, span, 0, type, payload)->id};
 }
 
-tr_timer (tr_every)(tr_ctx *ctx, tr_nanos span, const tr_type *type,
-                    const void *payload)
+tr_timer(tr_every)(tr_ctx *ctx, tr_nanos span, const tr_type *type,
+                   const void *payload)
 {
     check_span(ctx, span - 1);
     return (tr_timer){timer_new(ctx, span, span, type, payload)->id};
 }
 
 /* Ends a timer: at once, or when its message comes out. */
-static void timer_end(tri_worker *worker, tri_cell *cell,
-                      tri_user_timer *timer)
+static void timer_end(tri_worker *worker, tri_cell *cell, tri_user_timer *timer)
 {
     tri_ext *ext = tri_ext_of(cell);
     // Acquire: the worker was published by tri_worker_new.

@@ -82,8 +82,8 @@ static __attribute__((noinline)) void unhandled(tr_ctx *ctx, tr_msg *msg)
         return;
     }
     // The message stays its timer's: a copy is reported.
-    tr_msg *copy = tri_msg_new(&worker->cache, msg->node.type, msg->payload,
-                               false);
+    tr_msg *copy =
+        tri_msg_new(&worker->cache, msg->node.type, msg->payload, false);
     if (copy != NULL) {
         copy->to_id = msg->to_id;
         copy->sender = (tr_ref){0};
@@ -99,8 +99,7 @@ static bool waits_here(tri_worker *worker, tr_msg *msg)
     const tri_ask *ask = tri_msg_ask(msg);
     // Relaxed: we own the cell.
     return asker != NULL && asker == tri_ref_cell(msg->sender) &&
-           ask->is_long &&
-           ask->correlation == tri_ext_of(asker)->correlation &&
+           ask->is_long && ask->correlation == tri_ext_of(asker)->correlation &&
            atomic_load_explicit(&asker->id, memory_order_relaxed) ==
                msg->sender.id;
 }
@@ -150,8 +149,8 @@ static __attribute__((noinline)) bool handle_special(tr_ctx *ctx, tr_msg *msg)
         return true;
     }
     if (msg->to_id != id) {
-        tri_dead(worker, (tr_ref){tri_cell_ref(worker->sys, cell).cell,
-                                  msg->to_id},
+        tri_dead(worker,
+                 (tr_ref){tri_cell_ref(worker->sys, cell).cell, msg->to_id},
                  msg, TR_DEAD_NO_SUCH_ACTOR);
         return true;
     }
@@ -192,14 +191,14 @@ static __attribute__((noinline)) uint8_t flagged_kind(tr_ctx *ctx,
                                         : TRI_TURN_WRITE;
 }
 
-static inline __attribute__((always_inline)) void
-call_handler(tr_ctx *ctx, tr_msg *msg, tr_handler_fn fn, const void *argument,
-             uint32_t flags, uint32_t kind)
+static inline __attribute__((always_inline)) void call_handler(
+    tr_ctx *ctx, tr_msg *msg, tr_handler_fn fn, const void *argument,
+    uint32_t flags, uint32_t kind)
 {
     tri_cell *cell = ctx->cell;
     ctx->msg = msg;
-    ctx->kind = TRI_LIKELY(flags == 0) ? TRI_TURN_WRITE
-                                       : flagged_kind(ctx, flags);
+    ctx->kind =
+        TRI_LIKELY(flags == 0) ? TRI_TURN_WRITE : flagged_kind(ctx, flags);
     ctx->in_turn = true;
     if (!TRI_BARE) {
         ctx->phase = TR_IN_HANDLER;
@@ -233,8 +232,8 @@ call_handler(tr_ctx *ctx, tr_msg *msg, tr_handler_fn fn, const void *argument,
             tri_cache_free(&ctx->worker->cache, msg->node.klass, msg);
             return;
         }
-        if ((msg->node.flags & (TRI_MSG_ASK | TRI_MSG_ANSWERED |
-                                TRI_MSG_TIMER)) ==
+        if ((msg->node.flags &
+             (TRI_MSG_ASK | TRI_MSG_ANSWERED | TRI_MSG_TIMER)) ==
             (TRI_MSG_ASK | TRI_MSG_ANSWERED)) {
             ctx->in_turn = false;
             ctx->msg = NULL;
@@ -275,16 +274,17 @@ static __attribute__((noinline)) void handle_unnamed(tr_ctx *ctx, tr_msg *msg)
     }
 }
 
-static inline __attribute__((always_inline)) void
-handle_inline(tr_ctx *ctx, tri_cell *cell, tri_node *node)
+static inline __attribute__((always_inline)) void handle_inline(tr_ctx *ctx,
+                                                                tri_cell *cell,
+                                                                tri_node *node)
 {
     tr_msg *msg = tri_msg_from(node);
     // Relaxed: we own the cell.
     uint64_t id = atomic_load_explicit(&cell->id, memory_order_relaxed);
 
-    if (TRI_UNLIKELY(msg->to_id != id || node->kind != TRI_NODE_USER ||
-                     (node->flags & (TRI_MSG_ASK | TRI_MSG_TIMER |
-                                     TRI_MSG_CONTEXT)))) {
+    if (TRI_UNLIKELY(
+            msg->to_id != id || node->kind != TRI_NODE_USER ||
+            (node->flags & (TRI_MSG_ASK | TRI_MSG_TIMER | TRI_MSG_CONTEXT)))) {
         if (handle_special(ctx, msg)) {
             return;
         }
@@ -295,8 +295,7 @@ handle_inline(tr_ctx *ctx, tri_cell *cell, tri_node *node)
     const tri_slot *slot =
         tri_behaviour_find(tri_cell_behaviour(cell), node->type);
     if (TRI_LIKELY(slot != NULL)) {
-        call_handler(ctx, msg, slot->fn, msg->payload, slot->flags,
-                     slot->kind);
+        call_handler(ctx, msg, slot->fn, msg->payload, slot->flags, slot->kind);
     } else {
         handle_unnamed(ctx, msg);
     }
@@ -313,8 +312,8 @@ void tri_handle(tr_ctx *ctx, tr_msg *msg)
     handle(ctx, &msg->node);
 }
 
-void tri_handle_on_stack(tr_ctx *ctx, const tr_type *type,
-                         const void *payload, size_t size)
+void tri_handle_on_stack(tr_ctx *ctx, const tr_type *type, const void *payload,
+                         size_t size)
 {
     _Alignas(TRI_BLOCK_ALIGN) char room[sizeof(tr_msg) + TRI_STACK_PAYLOAD];
     TRI_CHECK(size <= TRI_STACK_PAYLOAD);
@@ -351,8 +350,7 @@ __attribute__((noinline)) void tri_handle_timed(tr_ctx *ctx, tri_node *node)
     ctx->timed_depth = tri_depth(cell);
     ctx->timed = world->ops->mono(world);
     handle(ctx, node);
-    if (atomic_load_explicit(&cell->handled, memory_order_relaxed) !=
-        handled) {
+    if (atomic_load_explicit(&cell->handled, memory_order_relaxed) != handled) {
         timed_end(ctx);
     }
     ctx->timed = 0;  // there may have been no handler for it
@@ -401,10 +399,10 @@ static inline __attribute__((always_inline)) bool messages(tr_ctx *ctx,
 
     for (;;) {
         // Relaxed: a glance; tri_attention acquires.
-        if (TRI_UNLIKELY((atomic_load_explicit(&cell->sys_mail,
-                                               memory_order_relaxed) &
-                          ~TRI_SYS_CLOSED) != 0 ||
-                         cell->slow != 0)) {
+        if (TRI_UNLIKELY(
+                (atomic_load_explicit(&cell->sys_mail, memory_order_relaxed) &
+                 ~TRI_SYS_CLOSED) != 0 ||
+                cell->slow != 0)) {
             tri_verdict v = tri_attention(ctx);
             if (v == TRI_GONE) {
                 return false;
@@ -430,9 +428,9 @@ static inline __attribute__((always_inline)) bool messages(tr_ctx *ctx,
             }
         } else {
             // Relaxed: a glance; tri_rush acquires.
-            if (TRI_UNLIKELY((atomic_load_explicit(&cell->flags,
-                                                   memory_order_relaxed) &
-                              TRI_CELL_RUSH) != 0) &&
+            if (TRI_UNLIKELY(
+                    (atomic_load_explicit(&cell->flags, memory_order_relaxed) &
+                     TRI_CELL_RUSH) != 0) &&
                 tri_rush(cell)) {
                 continue;
             }
@@ -550,12 +548,12 @@ static void after_park(tr_ctx *ctx, tri_cell *cell)
     tri_worker *worker = ctx->worker;
     const tr_ctx *parked = tri_ext_of(cell)->parked;
     // Relaxed: a glance; tri_sleep looks properly.
-    if (TRI_LIKELY(cell->slow == TRI_SLOW_PARKED && parked->next == NULL &&
-                   parked->kind != TRI_TURN_RUN && !worker->stepping &&
-                   !tri_cell_behaviour(cell)->interleaves &&
-                   (atomic_load_explicit(&cell->sys_mail,
-                                         memory_order_relaxed) &
-                    ~TRI_SYS_CLOSED) == 0)) {
+    if (TRI_LIKELY(
+            cell->slow == TRI_SLOW_PARKED && parked->next == NULL &&
+            parked->kind != TRI_TURN_RUN && !worker->stepping &&
+            !tri_cell_behaviour(cell)->interleaves &&
+            (atomic_load_explicit(&cell->sys_mail, memory_order_relaxed) &
+             ~TRI_SYS_CLOSED) == 0)) {
         atomic_store_explicit(&worker->running, NULL, memory_order_relaxed);
         if (worker->hand != NULL) {
             worker->unsettled = cell;

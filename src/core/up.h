@@ -46,7 +46,7 @@ typedef struct tri_up {
     void (*overload)(tri_worker *worker, tri_cell *cell, uint32_t depth);
     /* It ends now, although a turn of it has not returned. */
     void (*forced)(tri_worker *worker, tri_cell *cell, const char *path);
-    void (*ended)(tri_worker *worker, tri_cell *cell);  // before it is told
+    void (*ended)(tri_worker *worker, tri_cell *cell);     // before it is told
     void (*released)(tri_worker *worker, tri_cell *cell);  // restart or end
     tr_err (*load_state)(tr_ctx *ctx, void *self);
     /* Before the actor hears of it; on any thread. NULL: nobody looks. */
@@ -83,7 +83,7 @@ typedef struct tri_virtual_ops {
     /* Writes the name of an actor; false: that one is gone. Any thread. */
     bool (*name)(tr_system *sys, tri_cell *cell, uint64_t id, char *buf,
                  size_t size);
-    uint32_t shards;                    // how many there are
+    uint32_t shards;  // how many there are
     /* A life has ended. Takes what is left in cell->queue. */
     void (*ended)(tri_worker *worker, tri_cell *cell);
     /*
@@ -93,8 +93,7 @@ typedef struct tri_virtual_ops {
     bool (*signal)(tri_worker *worker, tri_cell *cell, uint32_t signal);
     bool (*poison)(tri_worker *worker, tri_cell *cell, tr_msg *msg);  // takes
     bool (*watch)(tri_worker *worker, tri_cell *cell, tri_watch *watch);
-    bool (*unwatch)(tri_worker *worker, tri_cell *cell,
-                    tri_watching *watching);
+    bool (*unwatch)(tri_worker *worker, tri_cell *cell, tri_watching *watching);
     /* A reply that nobody waits for; takes it if it was for another node. */
     bool (*reply)(tri_worker *worker, tri_cell *cell, tr_msg *reply);
     /* From now on nothing is activated. The guardian of what is active. */

@@ -177,8 +177,8 @@ void tri_reply_arrived(tri_worker *worker, tri_cell *cell, tr_msg *reply)
     }
     const tri_virtual_ops *ops = tri_virtual_ops_of(worker->sys);
     if (ops == NULL || !ops->reply(worker, cell, reply)) {
-        tri_dead(worker, (tr_ref){tri_cell_ref(worker->sys, cell).cell,
-                                  reply->to_id},
+        tri_dead(worker,
+                 (tr_ref){tri_cell_ref(worker->sys, cell).cell, reply->to_id},
                  reply, TR_DEAD_LATE);
     }
 }
@@ -201,7 +201,6 @@ void tri_wait_woken(tr_ctx *ctx, tri_wait *wait)
         }
         *end = &wait->node;
         // Relaxed: for observers.
-        atomic_fetch_add_explicit(&ctx->cell->queued, 1,
-                                  memory_order_relaxed);
+        atomic_fetch_add_explicit(&ctx->cell->queued, 1, memory_order_relaxed);
     }
 }

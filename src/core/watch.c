@@ -152,9 +152,9 @@ tr_err tri_watch_ref(tri_worker *worker, tr_system *sys, tri_cell *watcher,
     }
     tri_cell *cell = tri_ref_cell(target);
     // Relaxed: a glance; the target compares the id again.
-    bool alive = !foreign && !tri_cell_is_zombie(cell) &&
-                 atomic_load_explicit(&cell->id, memory_order_relaxed) ==
-                     target.id;
+    bool alive =
+        !foreign && !tri_cell_is_zombie(cell) &&
+        atomic_load_explicit(&cell->id, memory_order_relaxed) == target.id;
     // The target's half finds its room there: an unwatch relies on that.
     if (tri_mem_should_fail(&sys->mem) ||
         (alive && tri_ext_need(worker, cell) == NULL)) {
@@ -169,14 +169,18 @@ tr_err tri_watch_ref(tri_worker *worker, tr_system *sys, tri_cell *watcher,
         free(watching);
         return TR_ENOMEM;
     }
-    *watch = (tri_watch){.node = {.kind = TRI_NODE_WATCH}, .watcher = self,
-                         .target = target, .key = key};
+    *watch = (tri_watch){.node = {.kind = TRI_NODE_WATCH},
+                         .watcher = self,
+                         .target = target,
+                         .key = key};
     if (in_order) {
         watch->node.flags = TRI_MSG_IN_ORDER;
     }
     *watching = (tri_watching){.node = {.kind = TRI_NODE_UNWATCH},
-                               .target = target, .watch = watch,
-                               .watcher_id = self.id, .in_order = in_order};
+                               .target = target,
+                               .watch = watch,
+                               .watcher_id = self.id,
+                               .in_order = in_order};
     if (cell == watcher) {
         tri_watch_arrived(worker, watcher, watch);
         return TR_OK;
@@ -258,8 +262,7 @@ static void unwatch_some(tri_worker *worker, tri_cell *cell, bool children)
     for (tri_map_iter it = tri_map_iter_begin(&ext->watching);
          (watching = tri_map_iter_next(&ext->watching, &it)) != NULL;) {
         tri_cell *target = tri_ref_cell(watching->target);
-        if (!children &&
-            (watching->target.cell >> 48) == worker->sys->tag &&
+        if (!children && (watching->target.cell >> 48) == worker->sys->tag &&
             tri_cell_parent(target) == cell) {
             continue;
         }
@@ -286,10 +289,9 @@ bool tri_terminated_arrived(tri_worker *worker, tri_cell *cell,
     tri_ext *ext = tri_ext_of(cell);
     // Relaxed: we own the cell.
     uint64_t id = atomic_load_explicit(&cell->id, memory_order_relaxed);
-    tri_watching *watching =
-        ext != NULL && watch->watcher.id == id
-            ? tri_map_get(&ext->watching, watch->key)
-            : NULL;
+    tri_watching *watching = ext != NULL && watch->watcher.id == id
+                                 ? tri_map_get(&ext->watching, watch->key)
+                                 : NULL;
     if (watching == NULL || watching->watch != watch ||
         tri_cell_life(cell) == TR_STATE_TERMINATED) {
         free(watch);
@@ -402,8 +404,7 @@ void tri_watch_requested(tr_ctx *ctx, tri_watch *request)
     // Relaxed: we own the cell.
     bool mine = tri_cell_life(ctx->cell) != TR_STATE_TERMINATED &&
                 request->watcher.id ==
-                    atomic_load_explicit(&ctx->cell->id,
-                                         memory_order_relaxed);
+                    atomic_load_explicit(&ctx->cell->id, memory_order_relaxed);
     free(request);
     if (mine && !on) {
         tri_unwatch_ref(ctx->worker, ctx->cell, target);

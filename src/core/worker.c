@@ -27,8 +27,8 @@ tri_worker *tri_worker_new(tr_system *sys, tri_group *group)
         return NULL;
     }
     memset(worker, 0, sizeof(*worker));
-    worker->fresh = tri_mem_calloc(&sys->mem,
-                                   TRI_FRESH * sizeof(*worker->fresh));
+    worker->fresh =
+        tri_mem_calloc(&sys->mem, TRI_FRESH * sizeof(*worker->fresh));
     if (worker->fresh == NULL) {
         free(worker);
         return NULL;
@@ -59,10 +59,9 @@ tri_worker *tri_worker_new(tr_system *sys, tri_group *group)
     tri_lock_take(&sys->groups_lock);
     uint32_t index =
         atomic_load_explicit(&sys->worker_count, memory_order_relaxed);
-    uint32_t place =
-        group != NULL
-            ? atomic_load_explicit(&group->count, memory_order_relaxed)
-            : 0;
+    uint32_t place = group != NULL ? atomic_load_explicit(&group->count,
+                                                          memory_order_relaxed)
+                                   : 0;
     bool fits = index < TRI_WORKERS_MAX && place < TRI_GROUP_MAX;
     if (fits) {
         worker->index = index;
@@ -316,8 +315,10 @@ void tri_workers_stop(tr_system *sys)
 /* X15: whoever should have ended and does not return ends for the others. */
 static void force_if_due(tri_worker *worker, tr_nanos now)
 {
-    enum { ASKED = TRI_SIG_STOP | TRI_SIG_KILL | TRI_SIG_DOOM |
-                   TRI_SIG_FORCE | TRI_SIG_RESTART };
+    enum {
+        ASKED = TRI_SIG_STOP | TRI_SIG_KILL | TRI_SIG_DOOM | TRI_SIG_FORCE |
+                TRI_SIG_RESTART
+    };
     // Acquire: pairs with `run`. Relaxed: what is pending for a cell that
     // another actor has taken over is that one's; the id tells them apart.
     tri_cell *cell =
@@ -328,8 +329,8 @@ static void force_if_due(tri_worker *worker, tr_nanos now)
     uint64_t id = atomic_load_explicit(&cell->id, memory_order_relaxed);
     uint64_t signals =
         atomic_load_explicit(&cell->signals, memory_order_relaxed);
-    if (id != 0 && atomic_load_explicit(&worker->stopped,
-                                        memory_order_relaxed) == id) {
+    if (id != 0 &&
+        atomic_load_explicit(&worker->stopped, memory_order_relaxed) == id) {
         signals |= TRI_SIG_STOP;  // by itself
     }
     if ((signals & ASKED) == 0) {
@@ -354,9 +355,9 @@ static tr_nanos handler_limit(tri_worker *worker)
     // stays one: of an actor that has just ended the limit is merely old.
     tri_cell *cell =
         atomic_load_explicit(&worker->running, memory_order_acquire);
-    tri_ext *ext = cell != NULL ? atomic_load_explicit(&cell->ext,
-                                                       memory_order_acquire)
-                                : NULL;
+    tri_ext *ext = cell != NULL
+                       ? atomic_load_explicit(&cell->ext, memory_order_acquire)
+                       : NULL;
     // Relaxed: fixed at spawn.
     tr_nanos own = ext != NULL ? atomic_load_explicit(&ext->handler_limit,
                                                       memory_order_relaxed)
@@ -432,8 +433,7 @@ static void look_at_group(tri_group *group, tr_nanos now, bool *busy)
     uint32_t count = atomic_load_explicit(&group->count, memory_order_acquire);
     uint32_t stuck = 0;
     // Relaxed: a hint.
-    bool work =
-        atomic_load_explicit(&group->length, memory_order_relaxed) != 0;
+    bool work = atomic_load_explicit(&group->length, memory_order_relaxed) != 0;
     for (uint32_t i = 0; i < count; i++) {
         tri_worker *worker =
             atomic_load_explicit(&group->workers[i], memory_order_acquire);

@@ -98,10 +98,9 @@ tr_err tri_stored_make(const tr_serializer *serializer, const tr_type *type,
     return tri_stored_snapshot(serializer, type, value, number, 0, out, size);
 }
 
-tr_err tri_stored_snapshot(const tr_serializer *serializer,
-                           const tr_type *type, const void *value,
-                           uint64_t number, uint64_t chain, void **out,
-                           size_t *size)
+tr_err tri_stored_snapshot(const tr_serializer *serializer, const tr_type *type,
+                           const void *value, uint64_t number, uint64_t chain,
+                           void **out, size_t *size)
 {
     char head[HEAD_MAX];
 
@@ -116,8 +115,8 @@ tr_err tri_stored_snapshot(const tr_serializer *serializer,
         char *buf = malloc(skip + room);
         if (buf == NULL) return TR_ENOMEM;
 
-        size_t length = serializer->write(serializer->user, type, value,
-                                          buf + skip, room);
+        size_t length =
+            serializer->write(serializer->user, type, value, buf + skip, room);
         if (length < room) {
             memcpy(buf, head, skip);
             *out = buf;
@@ -260,6 +259,7 @@ tr_err tri_stored_read(const tri_stored *stored, const tr_serializer *own,
                                error);
     snprintf(error->text, sizeof(error->text),
              "it was written by the serializer %s, which this actor does not "
-             "have", stored->serializer);
+             "have",
+             stored->serializer);
     return TR_EINVAL;
 }

@@ -48,8 +48,7 @@ bool tri_stored_name_ok(const char *name);
  */
 TR_NODISCARD tr_err tri_stored_make(const tr_serializer *serializer,
                                     const tr_type *type, const void *value,
-                                    uint64_t number, void **out,
-                                    size_t *size);
+                                    uint64_t number, void **out, size_t *size);
 
 /*
  * The same for a snapshot: the events up to `number` are those that the store

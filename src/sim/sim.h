@@ -26,9 +26,9 @@ enum {
     TRI_SIM_BURIED_MAX = 256,   // killed in one run; then no more are
     TRI_SIM_THREADS_MAX = 2048,
     TRI_SIM_SITES_NEAR = 64,  // of tr_buggify, found by address
-    TRI_SIM_WINDOW = 16,     // runnable actors of a system to choose from
-    TRI_SIM_LINE_MAX = 256,  // bytes of a trace line, with its zero
-    TRI_SIM_WHY_MAX = 1024,  // bytes of an error's text, with its zero
+    TRI_SIM_WINDOW = 16,      // runnable actors of a system to choose from
+    TRI_SIM_LINE_MAX = 256,   // bytes of a trace line, with its zero
+    TRI_SIM_WHY_MAX = 1024,   // bytes of an error's text, with its zero
     TRI_SIM_FAIL_MAX = TRI_SIM_LINE_MAX + TRI_SIM_WHY_MAX,  // of a failure
 };
 
@@ -231,9 +231,9 @@ struct tr_sim {
 
     /* Who runs now. Neither: the stack that runs the world. */
     tri_thread *running;
-    bool stepping;  // inside a system
+    bool stepping;              // inside a system
     tri_sim_attached *stepped;  // while stepping: which one
-    bool touched;   // a thread went on since the last look: all may differ
+    bool touched;  // a thread went on since the last look: all may differ
     uint64_t error_mark;  // texts of errors before `running` went on
     uint64_t error_by;    // the thread of the last of them, + 1; 0: none
 
@@ -263,7 +263,7 @@ struct tr_sim {
     bool no_buggify;
     double chance[TRI_FAULT_COUNT];
     tri_sim_counter faults[TRI_SIM_COUNTERS];
-    uint64_t fault_step;  // of the last one that struck
+    uint64_t fault_step;       // of the last one that struck
     tri_sim_schedule *record;  // of all that strike, or NULL
     tri_sim_schedule *replay;  // only what it keeps strikes; or NULL
     tr_nanos delay_max, pause_max;
@@ -276,8 +276,8 @@ struct tr_sim {
     tri_sim_disk *disk;
     struct tri_sim_commits *commits;  // NULL: none yet
     bool disk_replaced;               // by tr_sim_replace
-    struct tri_sim_mail *mail;  // of the systems that are looked at
-    tr_nanos calm_since;        // the faults ended then; 0: they have not
+    struct tri_sim_mail *mail;        // of the systems that are looked at
+    tr_nanos calm_since;              // the faults ended then; 0: they have not
 
     /* After every step, on the stack that runs the world. */
     void (*after_step)(tr_sim *sim, void *user);

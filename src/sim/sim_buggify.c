@@ -78,9 +78,8 @@ bool tri_sim_buggify(tr_sim *sim, double p, const char *name)
         return false;
     }
     if (sim->replay != NULL
-            ? !tri_sim_schedule_strikes(sim->replay, sim, TRI_FAULT_COUNT,
-                                        name, tri_sim_here(sim),
-                                        site->count.reached)
+            ? !tri_sim_schedule_strikes(sim->replay, sim, TRI_FAULT_COUNT, name,
+                                        tri_sim_here(sim), site->count.reached)
             : !tri_rand_chance(tri_sim_rand(sim, TRI_STREAM_BUGGIFY), p)) {
         return false;
     }

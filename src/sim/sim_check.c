@@ -45,12 +45,12 @@ static void tell(const look *at)
     tr_system *sys = at->it->driven->system;
     tr_err err = tr_actor_info_of(sys, tri_cell_ref(sys, at->cell), &info);
 
-    (void)tr_sim_fail(
-        at->sim,
-        "invariant %s: %s, %" PRIu64 " (node %" PRIu32 ", actor %s, %s)",
-        at->what, at->detail, at->number, at->it->node->index,
-        err == TR_OK ? info.path : "that has ended",
-        tri_state_name(tri_cell_life(at->cell)));
+    (void)tr_sim_fail(at->sim,
+                      "invariant %s: %s, %" PRIu64 " (node %" PRIu32
+                      ", actor %s, %s)",
+                      at->what, at->detail, at->number, at->it->node->index,
+                      err == TR_OK ? info.path : "that has ended",
+                      tri_state_name(tri_cell_life(at->cell)));
 }
 
 static void check_transitions(look *at, tri_cell *cell)
@@ -68,8 +68,7 @@ static void check_transitions(look *at, tri_cell *cell)
         history >>= HISTORY_BITS;
         tr_state from = (tr_state)(history & mask);
         if (!tri_life_legal(from, to)) {
-            broken(at, cell, "transition", tri_state_name(from),
-                   (uint64_t)to);
+            broken(at, cell, "transition", tri_state_name(from), (uint64_t)to);
         }
     }
 }
@@ -124,9 +123,8 @@ static void check_rest(look *at, tri_cell *cell, const tri_ext *ext)
 {
     uint32_t quiet = TRI_SLOW_BOUNDED | TRI_SLOW_TIMEOUT;
 
-    if (tri_cell_life(cell) == TR_STATE_RUNNING &&
-        (cell->slow & ~quiet) == 0 && (ext == NULL || ext->parked == NULL) &&
-        tri_depth(cell) > 0) {
+    if (tri_cell_life(cell) == TR_STATE_RUNNING && (cell->slow & ~quiet) == 0 &&
+        (ext == NULL || ext->parked == NULL) && tri_depth(cell) > 0) {
         broken(at, cell, "rest", "messages wait, and nobody runs",
                tri_depth(cell));
     }
@@ -175,10 +173,9 @@ static bool is_idle(const tr_system *sys)
     // Relaxed, all: the world is one thread.
     return atomic_load_explicit(&worker->own_count, memory_order_relaxed) ==
                0 &&
-           atomic_load_explicit(&worker->inbox, memory_order_relaxed) ==
-               NULL &&
-           atomic_load_explicit(&worker->group->length,
-                                memory_order_relaxed) == 0;
+           atomic_load_explicit(&worker->inbox, memory_order_relaxed) == NULL &&
+           atomic_load_explicit(&worker->group->length, memory_order_relaxed) ==
+               0;
 }
 
 /* Not while it opens or closes: it is half of a system then. */

@@ -81,9 +81,9 @@ static void check_once(tr_sim *sim, row *r, uint32_t node,
                        const tri_written *it, uint64_t version)
 {
     bool is_new;
-    commit *c = get_or_new(&sim->commits->commits,
-                           tri_hash_mix(row_key(it) + version), sizeof(*c),
-                           &is_new);
+    commit *c =
+        get_or_new(&sim->commits->commits, tri_hash_mix(row_key(it) + version),
+                   sizeof(*c), &is_new);
 
     if (c == NULL) {
         return;
@@ -100,12 +100,14 @@ static void check_once(tr_sim *sim, row *r, uint32_t node,
 static void check_epoch(tr_sim *sim, row *r, uint32_t node,
                         const tri_written *it)
 {
-    bool falls = it->version > r->version ? it->epoch < r->epoch
-                                          : it->epoch > r->epoch;
+    bool falls =
+        it->version > r->version ? it->epoch < r->epoch : it->epoch > r->epoch;
 
     if (r->version != 0 && falls) {
-        broken(sim, it, node, "a commit of an earlier epoch behind one of a "
-               "later", it->version, r->node, r->epoch);
+        broken(sim, it, node,
+               "a commit of an earlier epoch behind one of a "
+               "later",
+               it->version, r->node, r->epoch);
     }
     if (it->version > r->version) {
         r->version = it->version;

@@ -168,7 +168,8 @@ static void trace_mail(tri_sim_mail *mail, tr_ref to, const tr_msg *msg,
              from[0] != '\0' ? "from " : "", from);
     const tr_type *type = msg->node.type;  // an error has none
     tri_sim_trace(mail->sim,
-                  &(tri_sim_line){.node = mail->node, .actor = path,
+                  &(tri_sim_line){.node = mail->node,
+                                  .actor = path,
                                   .event = event,
                                   .type = type != NULL ? type->name : "error",
                                   .detail = detail});
@@ -193,12 +194,13 @@ static void on_answer(tri_worker *worker, tr_ref to, const tr_msg *answer)
     tr_ref_path(mail->sys, to, asker, sizeof(asker));
     snprintf(detail, sizeof(detail), "to %s%s%s", asker, is_error ? ", " : "",
              is_error ? tr_errname(error->err) : "");
-    tri_sim_trace(mail->sim,
-                  &(tri_sim_line){.node = mail->node, .actor = path,
-                                  .event = "reply",
-                                  .type = is_error ? "error"
-                                                   : answer->node.type->name,
-                                  .detail = detail});
+    tri_sim_trace(
+        mail->sim,
+        &(tri_sim_line){.node = mail->node,
+                        .actor = path,
+                        .event = "reply",
+                        .type = is_error ? "error" : answer->node.type->name,
+                        .detail = detail});
 }
 
 /* Every handler of the system is entered here. */
@@ -207,10 +209,9 @@ static tr_err enter(tr_ctx *ctx, void *self, const void *m)
     tri_sim_mail *mail = mail_of(ctx->sys);
     const tri_behaviour *behaviour = tri_cell_behaviour(ctx->cell);
     const led *to = tri_map_get(&mail->led, key_of(behaviour));
-    const tri_slot *slot =
-        tri_behaviour_find(behaviour, ctx->msg->node.type);
-    tr_handler_fn fn = slot != NULL ? to->fn[slot - behaviour->slots]
-                                    : to->any_was->fn;
+    const tri_slot *slot = tri_behaviour_find(behaviour, ctx->msg->node.type);
+    tr_handler_fn fn =
+        slot != NULL ? to->fn[slot - behaviour->slots] : to->any_was->fn;
 
     trace_mail(mail, ref_of(mail, ctx->cell, id_of(ctx->cell)), ctx->msg,
                "handle", "");
@@ -250,8 +251,8 @@ static void on_stored(tr_system *sys, tri_written *written)
     tri_sim_mail *mail = mail_of(sys);
     bool may_be_lost = written->err == TR_OK || written->err == TR_EIO;
 
-    if (may_be_lost && tri_sim_strikes(mail->sim, TRI_FAULT_unknown_outcome,
-                                       mail->node)) {
+    if (may_be_lost &&
+        tri_sim_strikes(mail->sim, TRI_FAULT_unknown_outcome, mail->node)) {
         written->err = TR_EUNKNOWN;
     }
     if (written->err == TR_OK) {
@@ -325,9 +326,13 @@ static void note_letter(tri_sim_mail *mail, tri_cell *cell, tr_msg *msg)
         free(it);
         return;
     }
-    *it = (letter){.msg = msg, .cell = cell, .to_id = msg->to_id,
-                   .from_id = msg->sender.id, .number = ++p->sent,
-                   .at = mail->sim->now, .urgent = msg->node.priority != 0,
+    *it = (letter){.msg = msg,
+                   .cell = cell,
+                   .to_id = msg->to_id,
+                   .from_id = msg->sender.id,
+                   .number = ++p->sent,
+                   .at = mail->sim->now,
+                   .urgent = msg->node.priority != 0,
                    .may_go = may_go(cell)};
     mail->count.read++;
 }
@@ -368,8 +373,7 @@ static void read_above(tri_sim_mail *mail, tri_cell *cell, tri_node *node)
     }
 }
 
-static tr_err call_back(tr_ctx *ctx, void *self, const void *reply,
-                        tr_err err);
+static tr_err call_back(tr_ctx *ctx, void *self, const void *reply, tr_err err);
 
 static void read_waits(tri_sim_mail *mail, tri_cell *cell, tri_ext *ext)
 {
@@ -381,11 +385,13 @@ static void read_waits(tri_sim_mail *mail, tri_cell *cell, tri_ext *ext)
         if (it == NULL) {
             return;
         }
-        *it = (callback){.wait = w, .cell = cell, .id = id_of(cell),
-                         .correlation = w->correlation,
-                         .lives = atomic_load_explicit(&cell->lives,
-                                                       memory_order_relaxed),
-                         .then = w->then};
+        *it = (callback){
+            .wait = w,
+            .cell = cell,
+            .id = id_of(cell),
+            .correlation = w->correlation,
+            .lives = atomic_load_explicit(&cell->lives, memory_order_relaxed),
+            .then = w->then};
         if (tri_map_put(&mail->callbacks, two(it->id, it->correlation), it) !=
             TR_OK) {
             free(it);
@@ -449,14 +455,13 @@ static void trace_call(tri_sim_mail *mail, tr_ctx *ctx, tr_err err)
     }
     tr_ref_path(mail->sys, ref_of(mail, ctx->cell, id_of(ctx->cell)), path,
                 sizeof(path));
-    tri_sim_trace(mail->sim,
-                  &(tri_sim_line){.node = mail->node, .actor = path,
-                                  .event = "callback",
-                                  .detail = tr_errname(err)});
+    tri_sim_trace(mail->sim, &(tri_sim_line){.node = mail->node,
+                                             .actor = path,
+                                             .event = "callback",
+                                             .detail = tr_errname(err)});
 }
 
-static tr_err call_back(tr_ctx *ctx, void *self, const void *reply,
-                        tr_err err)
+static tr_err call_back(tr_ctx *ctx, void *self, const void *reply, tr_err err)
 {
     tri_sim_mail *mail = mail_of(ctx->sys);
     callback *it = called_now(mail, ctx->cell);
@@ -529,8 +534,7 @@ static void mark_list(walk *at, tri_node *node)
             // Already there: a reply and its request.
             (void)!tri_map_put(
                 &at->asks,
-                two(node->kind == TRI_NODE_REPLY ? msg->to_id
-                                                 : msg->sender.id,
+                two(node->kind == TRI_NODE_REPLY ? msg->to_id : msg->sender.id,
                     tri_msg_ask(msg)->correlation),
                 at);
         }
@@ -540,12 +544,10 @@ static void mark_list(walk *at, tri_node *node)
 static void mark_turns(walk *at, const tri_ext *ext)
 {
     for (const tr_ctx *c = ext->parked; c != NULL; c = c->next) {
-        if (c->msg != NULL && at->last &&
-            (c->msg->node.flags & TRI_MSG_ASK)) {
-            (void)!tri_map_put(&at->asks,
-                               two(c->msg->sender.id,
-                                   tri_msg_ask(c->msg)->correlation),
-                               at);
+        if (c->msg != NULL && at->last && (c->msg->node.flags & TRI_MSG_ASK)) {
+            (void)!tri_map_put(
+                &at->asks,
+                two(c->msg->sender.id, tri_msg_ask(c->msg)->correlation), at);
         }
     }
 }
@@ -557,8 +559,8 @@ static bool mark_cell(void *user, tri_cell *cell, uint32_t depth)
 
     (void)depth;
     mark_list(at, cell->queue);
-    mark_list(at, tri_mail_newest(atomic_load_explicit(
-                      &cell->mail, memory_order_relaxed)));
+    mark_list(at, tri_mail_newest(
+                      atomic_load_explicit(&cell->mail, memory_order_relaxed)));
     if (ext == NULL) {
         return true;
     }
@@ -566,9 +568,8 @@ static bool mark_cell(void *user, tri_cell *cell, uint32_t depth)
         mark_list(at, ext->urgent[p]);
     }
     if (at->last) {
-        mark_list(at, (tri_node *)(atomic_load_explicit(
-                                       &cell->sys_mail,
-                                       memory_order_relaxed) &
+        mark_list(at, (tri_node *)(atomic_load_explicit(&cell->sys_mail,
+                                                        memory_order_relaxed) &
                                    ~TRI_SYS_BITS));
         mark_list(at, ext->stash);
         mark_list(at, ext->kept);
@@ -581,16 +582,15 @@ static bool mark_cell(void *user, tri_cell *cell, uint32_t depth)
 static void missed(tri_sim_mail *mail, letter *it)
 {
     // Relaxed: the world is one thread.
-    bool is_zombie = (atomic_load_explicit(&it->cell->flags,
-                                           memory_order_relaxed) &
-                      TRI_CELL_ZOMBIE) != 0;
+    bool is_zombie =
+        (atomic_load_explicit(&it->cell->flags, memory_order_relaxed) &
+         TRI_CELL_ZOMBIE) != 0;
 
     if (it->may_go || is_zombie) {
         mail->count.dropped++;
     } else {
         broken(mail, "mail", "is nowhere: neither handled nor told",
-               "a message", it->number,
-               ref_of(mail, it->cell, it->to_id));
+               "a message", it->number, ref_of(mail, it->cell, it->to_id));
     }
     tri_map_remove(&mail->letters, key_of(it->msg));
     free(it);
@@ -605,8 +605,7 @@ static void look_for_old(tri_sim_mail *mail, const letter *it)
         tri_cell_life(it->cell) == TR_STATE_RUNNING &&
         (ext == NULL || ext->parked == NULL)) {
         broken(mail, "liveness", "has been waiting since the faults ended",
-               "a message", it->number,
-               ref_of(mail, it->cell, it->to_id));
+               "a message", it->number, ref_of(mail, it->cell, it->to_id));
     }
 }
 

@@ -19,7 +19,8 @@
 static bool is_span(const char *name, tr_nanos span, tri_text *why)
 {
     if (span < 0) {
-        tri_text_add(why, "%s is %" PRId64 " ns: it must not be negative "
+        tri_text_add(why,
+                     "%s is %" PRId64 " ns: it must not be negative "
                      "(0: the default)",
                      name, span);
     }
@@ -31,7 +32,8 @@ static bool is_chance(const char *name, double p, tri_text *why)
     bool is_one = p >= 0.0 && p <= 1.0;  // false of a NaN
 
     if (!is_one) {
-        tri_text_add(why, "tr_faults: .%s is %g: a probability is from 0.0 "
+        tri_text_add(why,
+                     "tr_faults: .%s is %g: a probability is from 0.0 "
                      "to 1.0",
                      name, p);
     }
@@ -65,9 +67,9 @@ bool tri_sim_options_take(tr_sim_options *own, tr_faults *faults,
         return false;
     }
     if (own->nodes > TRI_SIM_NODES_MAX) {
-        tri_text_add(why, "tr_sim_options: .nodes is %" PRIu32
-                     ", above the limit of %u",
-                     own->nodes, (unsigned)TRI_SIM_NODES_MAX);
+        tri_text_add(
+            why, "tr_sim_options: .nodes is %" PRIu32 ", above the limit of %u",
+            own->nodes, (unsigned)TRI_SIM_NODES_MAX);
         return false;
     }
     if (!is_span("tr_sim_options: .limit", own->limit, why) ||

@@ -276,7 +276,7 @@ void tri_run_kill(tri_run *it, tri_run_node *rn, tr_nanos down, bool lose_disk)
     tri_sim_note(it->sim, TRI_KIND_NODE, node->index, TRI_NODE_DOWN,
                  rn->state == TRI_RUN_UP        ? "down"
                  : rn->state == TRI_RUN_BOOTING ? "down, while it came up"
-                                             : "down, while it closed");
+                                                : "down, while it closed");
     if (rn->state == TRI_RUN_CLOSING) {
         rn->closed = TR_ESTOPPED;
     }

@@ -35,17 +35,17 @@ typedef struct tri_run_node {
     tri_run *owner;
     tri_sim_node *node;
     tri_run_state state;
-    tri_boot *boot;           // while booting or closing
-    tr_nanos down;            // before it boots again
-    tr_nanos timeout;         // of the shutdown
-    tr_err closed;            // what became of the last shutdown
+    tri_boot *boot;    // while booting or closing
+    tr_nanos down;     // before it boots again
+    tr_nanos timeout;  // of the shutdown
+    tr_err closed;     // what became of the last shutdown
     tr_close_report report;
     _Atomic(uint32_t) hurry;  // 1: do not wait so long
 } tri_run_node;
 
 struct tri_run {
     tr_sim *sim;
-    tr_sim_options options;                 // with `faults`
+    tr_sim_options options;  // with `faults`
     tr_faults faults;
     const tri_sim_plan *plan;
     tr_nanos end;                           // when the limit is over
@@ -77,8 +77,7 @@ void tri_run_fail(tri_run *it, const char *what, tr_err err, const char *why);
 /* Begins to bring the node up. */
 void tri_run_boot(tri_run_node *rn);
 /* On main, between two steps. Nothing, where it cannot be killed now. */
-void tri_run_kill(tri_run *it, tri_run_node *rn, tr_nanos down,
-                  bool lose_disk);
+void tri_run_kill(tri_run *it, tri_run_node *rn, tr_nanos down, bool lose_disk);
 
 /* ---- sim_trouble.c ---- */
 

@@ -28,8 +28,8 @@
 #include "sim/sim_watch.h"
 #include "system/layers.h"
 
-#define CLEAN_UP_TIME     TR_SECONDS(1)
-#define CLEAN_UP_STEPS    UINT64_C(1000000)
+#define CLEAN_UP_TIME  TR_SECONDS(1)
+#define CLEAN_UP_STEPS UINT64_C(1000000)
 
 void tri_run_fail(tri_run *it, const char *what, tr_err err, const char *why)
 {
@@ -302,8 +302,8 @@ static tr_err prepare(tri_run *it, const tri_sim_plan *plan)
         }
     }
     for (uint32_t i = 0; i < sim->node_count; i++) {
-        it->nodes[i] = (tri_run_node){.owner = it, .node = sim->nodes[i],
-                                      .closed = TR_ESTOPPED};
+        it->nodes[i] = (tri_run_node){
+            .owner = it, .node = sim->nodes[i], .closed = TR_ESTOPPED};
     }
     tri_sim_set_faults(sim, it->options.faults);
     for (uint32_t i = 0; i < TRI_FAULT_COUNT; i++) {
@@ -354,8 +354,8 @@ tr_err tri_sim_run_plan(const tr_sim_options *options, const tri_sim_plan *plan,
     if (err == TR_OK) {
         tri_text nothing;
         tri_text_init(&nothing, NULL, 0);
-        bool taken = tri_sim_options_take(&it->options, &it->faults, options,
-                                          &nothing);
+        bool taken =
+            tri_sim_options_take(&it->options, &it->faults, options, &nothing);
         TRI_CHECK(taken);
         it->plan = plan;
         err = prepare(it, plan);

@@ -12,17 +12,17 @@ typedef struct tri_sim_plan {
     uint64_t seed;
     bool without[TRI_FAULT_COUNT];  // classes that stay off
     bool without_buggify;
-    uint64_t fault_steps;           // faults end at this step; 0: never
-    uint32_t check_every;           // instead of the options'; 0: those
+    uint64_t fault_steps;  // faults end at this step; 0: never
+    uint32_t check_every;  // instead of the options'; 0: those
     tr_sim_trace_fn trace;
     void *trace_user;
-    tri_sim_strays *strays;  // where they are kept; NULL: in the world
-    bool strays_fail;        // whatever the options say
+    tri_sim_strays *strays;    // where they are kept; NULL: in the world
+    bool strays_fail;          // whatever the options say
     tri_sim_schedule *record;  // what strikes is added to it; or NULL
     tri_sim_schedule *replay;  // only what it keeps strikes; or NULL
-    tri_sim_watch *watch;  // tells of crashes, or NULL
-    bool silent;          // a failure is not printed
-    const char *program;  // for the line that tells how to replay, or NULL
+    tri_sim_watch *watch;      // tells of crashes, or NULL
+    bool silent;               // a failure is not printed
+    const char *program;       // for the line that tells how to replay, or NULL
 } tri_sim_plan;
 
 /* What a run came to. */
@@ -30,7 +30,7 @@ typedef struct tri_sim_result {
     tr_err err;
     uint64_t steps, hash;
     tr_nanos time;
-    uint64_t fault_step;  // when the last fault struck
+    uint64_t fault_step;             // when the last fault struck
     char failure[TRI_SIM_LINE_MAX];  // place and words up to a number
     tri_sim_counter faults[TRI_SIM_COUNTERS];
 } tri_sim_result;

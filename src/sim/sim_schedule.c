@@ -13,9 +13,8 @@
 
 static uint64_t key_of(uint32_t fault, const char *name, uint64_t occasion)
 {
-    uint64_t what = fault == TRI_FAULT_COUNT
-                        ? tri_hash_bytes(name, strlen(name))
-                        : fault;
+    uint64_t what =
+        fault == TRI_FAULT_COUNT ? tri_hash_bytes(name, strlen(name)) : fault;
 
     return tri_hash_mix(tri_hash_mix(what) ^ occasion);
 }
@@ -28,9 +27,8 @@ static bool has_room(tri_sim_schedule *it)
     if (it->count < it->room) {
         return true;
     }
-    all = it->room < TRI_SIM_STRIKES_MAX
-              ? realloc(it->all, room * sizeof(*all))
-              : NULL;
+    all = it->room < TRI_SIM_STRIKES_MAX ? realloc(it->all, room * sizeof(*all))
+                                         : NULL;
     if (all == NULL) {
         it->is_cut = true;
         return false;
@@ -50,7 +48,9 @@ void tri_sim_schedule_add(tri_sim_schedule *it, const tr_sim *sim,
     }
     tri_sim_strike *strike = &it->all[it->count++];
     *strike = (tri_sim_strike){.key = key_of(fault, name, occasion),
-                               .at = sim->now, .fault = fault, .node = node,
+                               .at = sim->now,
+                               .fault = fault,
+                               .node = node,
                                .kept = true};
     if (fault < TRI_FAULT_COUNT) {
         strike->rand = sim->rand[TRI_STREAM_FAULT + fault];
@@ -81,8 +81,8 @@ tr_err tri_sim_schedule_begin(tri_sim_schedule *it)
     return TR_OK;
 }
 
-bool tri_sim_schedule_strikes(tri_sim_schedule *it, tr_sim *sim,
-                              uint32_t fault, const char *name, uint32_t node,
+bool tri_sim_schedule_strikes(tri_sim_schedule *it, tr_sim *sim, uint32_t fault,
+                              const char *name, uint32_t node,
                               uint64_t occasion)
 {
     TRI_CHECK(it->indexed);

@@ -21,13 +21,13 @@ enum {
 
 /* One fault that struck. */
 typedef struct tri_sim_strike {
-    uint64_t key;      // of class or site, and occasion
-    tri_rand rand;     // the numbers of its class, right after it
-    tr_nanos at;       // the world's clock, in the last run with it
-    uint32_t fault;    // tri_sim_fault, or TRI_FAULT_COUNT: a buggify site
+    uint64_t key;    // of class or site, and occasion
+    tri_rand rand;   // the numbers of its class, right after it
+    tr_nanos at;     // the world's clock, in the last run with it
+    uint32_t fault;  // tri_sim_fault, or TRI_FAULT_COUNT: a buggify site
     uint32_t node;
-    bool kept;         // strikes in a replay
-    bool struck;       // has done so
+    bool kept;    // strikes in a replay
+    bool struck;  // has done so
     char name[TRI_SIM_STRIKE_NAME];
 } tri_sim_strike;
 
@@ -51,8 +51,8 @@ TR_NODISCARD tr_err tri_sim_schedule_begin(tri_sim_schedule *it);
  * Whether the occasion is kept; then the class draws as it did, and the fault
  * has the time and the node of this run.
  */
-bool tri_sim_schedule_strikes(tri_sim_schedule *it, tr_sim *sim,
-                              uint32_t fault, const char *name, uint32_t node,
+bool tri_sim_schedule_strikes(tri_sim_schedule *it, tr_sim *sim, uint32_t fault,
+                              const char *name, uint32_t node,
                               uint64_t occasion);
 /* The node of the last one that has struck was drawn only now. */
 void tri_sim_schedule_place(tri_sim_schedule *it, uint32_t node);

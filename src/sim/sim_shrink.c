@@ -178,8 +178,7 @@ static tr_err shrink_faults(shrinker *it)
 }
 
 tr_err tri_sim_shrink(tri_sim_shrunk *out, const tr_sim_options *options,
-                      const tri_sim_plan *failed,
-                      const tri_sim_result *result)
+                      const tri_sim_plan *failed, const tri_sim_result *result)
 {
     shrinker it = {.options = options, .out = out, .first = result};
     tri_sim_schedule whole = {0};

@@ -11,11 +11,11 @@
 enum { TRI_SIM_SHRINK_RUNS = 500 };
 
 typedef struct tri_sim_shrunk {
-    tri_sim_plan plan;           // repeats the failure; borrows `schedule`
-    tri_sim_schedule schedule;   // of the run without the last part
-    tri_sim_result result;       // of that plan
-    uint32_t faults;             // left
-    uint32_t before;             // that had struck at first
+    tri_sim_plan plan;          // repeats the failure; borrows `schedule`
+    tri_sim_schedule schedule;  // of the run without the last part
+    tri_sim_result result;      // of that plan
+    uint32_t faults;            // left
+    uint32_t before;            // that had struck at first
     uint32_t runs;
 } tri_sim_shrunk;
 

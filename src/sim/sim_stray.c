@@ -33,8 +33,8 @@
 #include <unistd.h>
 
 #include "base/log.h"
-#include "base/world_posix.h"
 #include "base/text.h"
+#include "base/world_posix.h"
 #include "core/runtime.h"
 #include "system/layers.h"
 #include "troupe/system.h"
@@ -244,9 +244,9 @@ enum { SLOT_CALL = R_AARCH64_JUMP_SLOT, SLOT_DATA = R_AARCH64_GLOB_DAT };
 /* What the dynamic section of an object says. */
 typedef struct object {
     ElfW(Addr) base;
-    const ElfW(Sym) *symbols;
+    const ElfW(Sym) * symbols;
     const char *strings;
-    const ElfW(Rela) *table[2];
+    const ElfW(Rela) * table[2];
     size_t size[2];
     ElfW(Addr) relro, relro_end;  // read-only after the start
 } object;
@@ -257,7 +257,7 @@ static const void *address(const object *it, ElfW(Addr) value)
     return (const void *)(value < it->base ? value + it->base : value);
 }
 
-static void read_dynamic(object *it, const ElfW(Dyn) *entry)
+static void read_dynamic(object *it, const ElfW(Dyn) * entry)
 {
     for (; entry->d_tag != DT_NULL; entry++) {
         switch (entry->d_tag) {
@@ -295,7 +295,7 @@ static bool open_slot(const object *it, ElfW(Addr) at)
            mprotect((void *)begin, page, PROT_READ | PROT_WRITE) == 0;
 }
 
-static uint32_t lead_table(const object *it, const ElfW(Rela) *table,
+static uint32_t lead_table(const object *it, const ElfW(Rela) * table,
                            size_t size)
 {
     uint32_t count = 0;
@@ -305,8 +305,7 @@ static uint32_t lead_table(const object *it, const ElfW(Rela) *table,
         if (type != SLOT_CALL && type != SLOT_DATA) {
             continue;
         }
-        const ElfW(Sym) *symbol =
-            &it->symbols[ELF64_R_SYM(table[i].r_info)];
+        const ElfW(Sym) *symbol = &it->symbols[ELF64_R_SYM(table[i].r_info)];
         const led *to = led_of(it->strings + symbol->st_name);
         ElfW(Addr) at = it->base + table[i].r_offset;
         // Relaxed, both: whoever calls meanwhile may go either way.
@@ -513,8 +512,8 @@ void tri_sim_stray_note(const char *name, const void *at)
 {
     tr_sim *sim = watched;
 
-    if (sim == NULL || !(sim->stepping || sim->running != NULL ||
-                         sim->in_after)) {
+    if (sim == NULL ||
+        !(sim->stepping || sim->running != NULL || sim->in_after)) {
         return;
     }
     tri_sim_strays *strays = sim->strays;
@@ -545,9 +544,8 @@ uint32_t tr_sim_strays(const tr_sim *sim, tr_sim_count *out, uint32_t max)
     for (const tri_sim_stray *it = sim->strays->first; it != NULL;
          it = it->next, count++) {
         if (count < max) {
-            out[count] = (tr_sim_count){.name = it->name,
-                                        .reached = it->count,
-                                        .fired = it->count};
+            out[count] = (tr_sim_count){
+                .name = it->name, .reached = it->count, .fired = it->count};
         }
     }
     return count;

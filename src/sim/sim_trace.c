@@ -34,8 +34,7 @@ static void put(tr_sim *sim, uint64_t step, tr_nanos at,
         snprintf(node, sizeof(node), "%" PRIu32, line->node);
     }
     snprintf(text, sizeof(text),
-             "%10" PRIu64 " %5" PRId64 ".%09" PRId64
-             " %4s %-24s %-8s %-16s %s",
+             "%10" PRIu64 " %5" PRId64 ".%09" PRId64 " %4s %-24s %-8s %-16s %s",
              step, at / TR_SECONDS(1), at % TR_SECONDS(1), node,
              or_dash(line->actor), or_dash(line->event), or_dash(line->type),
              or_dash(line->detail));
@@ -55,7 +54,8 @@ void tri_sim_trace_end(tr_sim *sim)
     if (TRI_UNLIKELY(sim->trace_waits) && sim->trace != NULL) {
         put(sim, sim->trace_step, sim->trace_at,
             &(tri_sim_line){.node = sim->trace_node,
-                            .actor = sim->trace_actor, .event = "step"});
+                            .actor = sim->trace_actor,
+                            .event = "step"});
     }
     sim->trace_waits = false;
 }

@@ -21,7 +21,7 @@ typedef struct tri_sim_line {
     uint32_t node;
     const char *actor;  // its path
     const char *event;
-    const char *type;   // of a message, or the class of a fault
+    const char *type;  // of a message, or the class of a fault
     const char *detail;
 } tri_sim_line;
 

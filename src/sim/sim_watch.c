@@ -169,8 +169,8 @@ void tri_sim_watch_end(tri_sim_watch *it)
 
 void tri_sim_watch_start(tri_sim_watch *it)
 {
-    tri_lookout_ops ops = {.crash = tri_sim_watch_crash,
-                           .tick = tri_sim_watch_tick, .user = it};
+    tri_lookout_ops ops = {
+        .crash = tri_sim_watch_crash, .tick = tri_sim_watch_tick, .user = it};
 
     // Without one the runs are the same: only nothing is said.
     (void)!tri_lookout_start(&it->lookout, &ops,

@@ -40,8 +40,7 @@ void tri_inbox_push(tri_inbox *inbox, tri_list *ops)
     if (tri_list_is_empty(ops)) {
         return;
     }
-    TRI_LIST_EACH(link, ops)
-    {
+    TRI_LIST_EACH (link, ops) {
         count++;
     }
     tri_lock_take(&inbox->lock);
@@ -62,8 +61,7 @@ void tri_inbox_push_both(tri_inbox *reads, tri_inbox *writes, tri_list *ops)
     tri_list apart;
 
     tri_list_init(&apart);
-    TRI_LIST_EACH_SAFE(link, ops)
-    {
+    TRI_LIST_EACH_SAFE (link, ops) {
         if (is_read(tri_container_of(link, tri_store_op, link))) {
             tri_list_remove(link);
             tri_list_push_back(&apart, link);

@@ -15,7 +15,7 @@ typedef struct tri_inbox {
     tri_lock lock;  // over all but `word`
     tri_list ops;
     uint32_t count;  // of ops
-    bool asleep;  // the taker parks, or is about to
+    bool asleep;     // the taker parks, or is about to
     bool nudged;
     bool closed;
     _Atomic(uint32_t) word;  // counts wakes

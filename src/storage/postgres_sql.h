@@ -106,14 +106,16 @@
     TRI_PG_FENCED(lock)                                                        \
     " u AS (UPDATE troupe.reminder SET shard = $1, due = $5, bytes = $6"       \
     " WHERE key = $3 AND name = $4 AND due = $7 AND $7 <> 0"                   \
-    " AND " TRI_PG_IS("g") " RETURNING key),"                                  \
-    " w AS (INSERT INTO troupe.reminder SELECT $3, $4, $1, $5, $6"             \
-    " WHERE $7 = 0 AND " TRI_PG_IS(                                            \
-        "g") " ON CONFLICT (key, name) DO UPDATE"                              \
-             " SET shard = excluded.shard, due = excluded.due,"                \
-             " bytes = excluded.bytes RETURNING key)" raise                    \
-             TRI_PG_ANSWER(TRI_PG_IS("g"), "(SELECT count(*) FROM u) +"        \
-                                           " (SELECT count(*) FROM w)")
+    " AND " TRI_PG_IS(                                                         \
+        "g") " RETURNING key),"                                                \
+             " w AS (INSERT INTO troupe.reminder SELECT $3, $4, $1, $5, $6"    \
+             " WHERE $7 = 0 AND " TRI_PG_IS(                                   \
+                 "g") " ON CONFLICT (key, name) DO UPDATE"                     \
+                      " SET shard = excluded.shard, due = excluded.due,"       \
+                      " bytes = excluded.bytes RETURNING key)" raise           \
+                      TRI_PG_ANSWER(TRI_PG_IS("g"),                            \
+                                    "(SELECT count(*) FROM u) +"               \
+                                    " (SELECT count(*) FROM w)")
 
 /* $3 key, $4 name, $5 when it is due, or 0: any. */
 #define TRI_PG_DO_FORGET(lock, raise)                                          \

@@ -114,8 +114,8 @@ static tr_err err_of(int code, tri_store_fault *fault)
 /* A file that did not open: only what is wrong is said to be. */
 static const char *open_advice_of(const tri_sqlite_db *db)
 {
-    tr_err err = db->handle != NULL ? (tr_err)sqlite3_system_errno(db->handle)
-                                    : TR_OK;
+    tr_err err =
+        db->handle != NULL ? (tr_err)sqlite3_system_errno(db->handle) : TR_OK;
 
     switch ((int)err) {
     case TR_OK:

@@ -15,7 +15,7 @@
 
 #define ROOM_MIN    4096
 #define SPARE_MAX   4096  // a larger room is not kept for the next state
-#define END_AT_ONCE 64   // claims ended under one lock
+#define END_AT_ONCE 64    // claims ended under one lock
 
 static bool entry_is(const void *value, const void *key, size_t size)
 {
@@ -109,8 +109,7 @@ tr_err tri_journal_stage(tri_journal_entry *entry, uint64_t row,
  * room of the old state.
  */
 static void *set_state(tri_journal *journal, tri_journal_entry *entry,
-                       uint64_t row, uint64_t version, void *bytes,
-                       size_t size)
+                       uint64_t row, uint64_t version, void *bytes, size_t size)
 {
     void *old = entry->bytes;
 
@@ -362,8 +361,7 @@ tri_journal_entry **tri_journal_pin(tri_journal *journal, uint64_t folded,
     tri_journal_entry **entries =
         all == 0 ? NULL : malloc(all * sizeof(*entries));
     if (entries != NULL) {
-        TRI_LIST_EACH(link, &journal->entries)
-        {
+        TRI_LIST_EACH (link, &journal->entries) {
             tri_journal_entry *it =
                 tri_container_of(link, tri_journal_entry, link);
             if (it->row > folded && it->row <= *upto) {

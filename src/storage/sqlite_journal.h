@@ -71,8 +71,7 @@ tri_journal_entry *tri_journal_claim(tri_journal *journal, tri_store_bytes key,
                                      bool *known, uint64_t *version);
 /* Makes the entry that claim did not find, without a row. NULL: no memory. */
 tri_journal_entry *tri_journal_claim_new(tri_journal *journal,
-                                         tri_store_bytes key,
-                                         tri_list *claims);
+                                         tri_store_bytes key, tri_list *claims);
 /* Copies the state that the transaction writes as `row`. Errors: TR_ENOMEM. */
 TR_NODISCARD tr_err tri_journal_stage(tri_journal_entry *entry, uint64_t row,
                                       uint64_t version, tri_store_bytes bytes);

@@ -140,14 +140,12 @@ static bool read_all(tri_sqlite_store *store, tri_list *batch,
                 .text = "whether an earlier write was done is open until the "
                         "disk takes writes again"};
         }
-        TRI_LIST_EACH(link, batch)
-        {
+        TRI_LIST_EACH (link, batch) {
             fail(tri_container_of(link, tri_store_op, link), why);
         }
         return false;
     }
-    TRI_LIST_EACH(link, batch)
-    {
+    TRI_LIST_EACH (link, batch) {
         tri_store_op *op = tri_container_of(link, tri_store_op, link);
         code = read_one(store, op, folded);
         if (code != SQLITE_OK) {
@@ -167,8 +165,7 @@ static void read_batch(tri_sqlite_store *store, tri_list *batch)
 
     if (db->handle == NULL &&
         tri_sqlite_db_open(db, &store->file, false, &why) != TR_OK) {
-        TRI_LIST_EACH(failed, batch)
-        {
+        TRI_LIST_EACH (failed, batch) {
             fail(tri_container_of(failed, tri_store_op, link), &why);
         }
     } else if (!read_all(store, batch, &why)) {

@@ -382,8 +382,7 @@ static void end_rows(tri_sqlite_store *store, bool committed)
 
 static void fail_all(tri_list *batch, const tri_sqlite_fault *why, bool unknown)
 {
-    TRI_LIST_EACH(link, batch)
-    {
+    TRI_LIST_EACH (link, batch) {
         tri_store_op *op = tri_container_of(link, tri_store_op, link);
         // What was refused was not written, whatever became of the others.
         bool is_unknown = unknown && op->err == TR_OK;

@@ -52,8 +52,7 @@ static void answer_begin(tri_store_op *op)
 void tri_storage_submit_all(tr_storage *storage, tri_list *ops)
 {
     TRI_CHECK(storage->magic == TRI_STORAGE_MAGIC);
-    TRI_LIST_EACH_SAFE(link, ops)
-    {
+    TRI_LIST_EACH_SAFE (link, ops) {
         tri_store_op *op = tri_container_of(link, tri_store_op, link);
         TRI_CHECK(op->done != NULL);
         answer_begin(op);
@@ -398,8 +397,7 @@ static void tell(const tr_storage_options *options, tri_world *world,
     if (options->text_size > 0) {
         (void)snprintf(options->text, options->text_size, "%s", text);
     } else {
-        tri_log_write(TRI_LOG_ERROR, world->ops->wall(world), NULL, NULL,
-                      text);
+        tri_log_write(TRI_LOG_ERROR, world->ops->wall(world), NULL, NULL, text);
     }
 }
 

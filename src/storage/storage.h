@@ -128,8 +128,8 @@ struct tri_store_op {
      * that depends on it and on all events before it. 0: see `behind`.
      */
     uint64_t chain;
-    void *out;         // LOAD: the state. READ, REMINDERS: tri_store_row_next
-    size_t out_size;   //   The caller's; tri_store_op_fini frees it
+    void *out;        // LOAD: the state. READ, REMINDERS: tri_store_row_next
+    size_t out_size;  //   The caller's; tri_store_op_fini frees it
     char text[TRI_STORE_TEXT_SIZE];  // "" if TR_OK
 
     tri_store_done_fn done;

@@ -248,8 +248,7 @@ bool tr_storage_captured(tr_storage *storage, size_t index, tr_captured *out)
 
     memset(out, 0, sizeof(*out));
     tri_lock_take(&store->lock);
-    TRI_LIST_EACH(link, &store->captured)
-    {
+    TRI_LIST_EACH (link, &store->captured) {
         if (index-- == 0) {
             *out = tri_container_of(link, call, link)->seen;
             found = true;

@@ -133,8 +133,7 @@ static void free_tree(tri_worker *worker, tri_cell *cell)
         free_tree(worker, child);
     }
     uintptr_t mail = atomic_load_explicit(&cell->mail, memory_order_relaxed);
-    uintptr_t sys = atomic_load_explicit(&cell->sys_mail,
-                                         memory_order_relaxed);
+    uintptr_t sys = atomic_load_explicit(&cell->sys_mail, memory_order_relaxed);
     // Waits on the stacks below hold nodes too: lanes first.
     free_nodes(worker, tri_mail_newest(mail));
     free_nodes(worker, (tri_node *)(sys & ~TRI_SYS_BITS));

@@ -28,9 +28,8 @@ static tr_err nobody_there(tr_ref to)
 {
     tri_cell *cell = tri_ref_cell(to);
     // Relaxed: an id that is gone does not come back.
-    return cell == NULL || (atomic_load_explicit(&cell->id,
-                                                 memory_order_relaxed) ==
-                                to.id &&
+    return cell == NULL || (atomic_load_explicit(
+                                &cell->id, memory_order_relaxed) == to.id &&
                             !tri_cell_is_zombie(cell))
                ? TR_ENOENT
                : TR_EGONE;
@@ -83,8 +82,7 @@ static bool keep_record(tr_system *sys, tr_ref to, tr_ref sender,
     snprintf(record->type, sizeof(record->type), "%s", type);
     record->reason = reason;
     record->at = now;
-    if (layers->dead_window == 0 ||
-        now - layers->dead_window > TR_SECONDS(1)) {
+    if (layers->dead_window == 0 || now - layers->dead_window > TR_SECONDS(1)) {
         layers->dead_window = now;
         layers->dead_logged = 0;
     }
@@ -140,7 +138,8 @@ void tri_dead_letter(tri_worker *worker, tr_ref to, tr_msg *msg,
     }
     if (!is_event && tri_event_wanted(sys, &tr_dead_letter_tr_type)) {
         tri_event(worker, &tr_dead_letter_tr_type,
-                  &(tr_dead_letter){.to = to, .sender = msg->sender,
+                  &(tr_dead_letter){.to = to,
+                                    .sender = msg->sender,
                                     .type = type,
                                     .text = tr_dead_reason_text(reason),
                                     .reason = reason,
@@ -172,9 +171,11 @@ size_t tr_dead_letters(tr_system *sys, tr_dead_info *out, size_t max)
     for (size_t i = 0; i < kept && i < max; i++) {
         const tri_dead_record *record =
             &layers->dead[(layers->dead_count - 1 - i) % TRI_DEAD_RING];
-        out[i] = (tr_dead_info){.size = sizeof(out[i]), .to = record->to,
+        out[i] = (tr_dead_info){.size = sizeof(out[i]),
+                                .to = record->to,
                                 .sender = record->sender,
-                                .reason = record->reason, .at = record->at};
+                                .reason = record->reason,
+                                .at = record->at};
         memcpy(out[i].type, record->type, sizeof(out[i].type));
     }
     tri_lock_drop(&layers->dead_lock);

@@ -41,8 +41,8 @@ static tr_err add(tr_system *sys, const tr_type *type, tr_ref ref,
     if (made == NULL) {
         return TR_ENOMEM;
     }
-    *made = (tri_subscription){.type = type, .ref = ref, .fn = fn,
-                               .user = user};
+    *made =
+        (tri_subscription){.type = type, .ref = ref, .fn = fn, .user = user};
     tri_lock_take(&layers->events_lock);
     tri_subscription **end = &layers->subscriptions;
     bool known = false;
@@ -91,7 +91,7 @@ tr_err tri_subscribe_ref(tr_system *sys, const tr_type *type, tr_ref ref)
     return add(sys, type, ref, NULL, NULL);
 }
 
-void (tr_subscribe)(tr_ctx *ctx, const tr_type *type)
+void(tr_subscribe)(tr_ctx *ctx, const tr_type *type)
 {
     if (add(ctx->sys, type, tr_self(ctx), NULL, NULL) != TR_OK) {
         (tr_panic)(ctx, "tr_subscribe", "out of memory");
@@ -101,7 +101,7 @@ void (tr_subscribe)(tr_ctx *ctx, const tr_type *type)
     }
 }
 
-void (tr_unsubscribe)(tr_ctx *ctx, const tr_type *type)
+void(tr_unsubscribe)(tr_ctx *ctx, const tr_type *type)
 {
     remove_if(ctx->sys, type, tr_self(ctx));
 }
@@ -111,9 +111,10 @@ void (tr_unsubscribe)(tr_ctx *ctx, const tr_type *type)
 static tr_err run_callbacks(tr_ctx *ctx, void *self, const void *m);
 
 static const tr_handler listener_handlers[] = {{NULL, run_callbacks, 0}};
-static const tr_actor_def listener_def = {
-    .size = sizeof(tr_actor_def), .name = "events",
-    .handlers = listener_handlers, .handler_count = 1};
+static const tr_actor_def listener_def = {.size = sizeof(tr_actor_def),
+                                          .name = "events",
+                                          .handlers = listener_handlers,
+                                          .handler_count = 1};
 
 static tr_err need_listener(tr_system *sys)
 {
@@ -152,8 +153,8 @@ void tri_events_flush(tr_system *sys, tr_nanos deadline)
     }
 }
 
-tr_err (tr_on_event)(tr_system *sys, const tr_type *type, tr_event_fn fn,
-                     void *user)
+tr_err(tr_on_event)(tr_system *sys, const tr_type *type, tr_event_fn fn,
+                    void *user)
 {
     // Acquire: pairs with tri_system_begin_end.
     if (atomic_load_explicit(&sys->terminating, memory_order_acquire)) {
@@ -205,8 +206,8 @@ static void send_copy(tri_worker *worker, tr_ref sender, tr_ref to,
                       const tr_type *type, const void *payload)
 {
     tr_msg *msg = tri_msg_new(&worker->cache, type, payload, false);
-    tri_actor_from who = {.sys = worker->sys, .worker = worker,
-                          .sender = sender};
+    tri_actor_from who = {
+        .sys = worker->sys, .worker = worker, .sender = sender};
     if (msg == NULL || tri_try_send(&who, to, msg) != TR_OK) {
         if (msg != NULL) {
             tri_msg_free(&worker->cache, msg);
@@ -268,7 +269,7 @@ void tri_event(tri_worker *worker, const tr_type *type, const void *payload)
     }
 }
 
-void (tr_publish)(tr_from from, const tr_type *type, const void *payload)
+void(tr_publish)(tr_from from, const tr_type *type, const void *payload)
 {
     tri_actor_from who = tri_enter(from);
     publish(who.worker, who.sender, type, payload);
@@ -304,8 +305,7 @@ static void count_topics(tri_layers *layers)
 
 static tri_topic *topic_get(tri_layers *layers, const char *name, bool make)
 {
-    tri_topic *topic =
-        tri_map_get_bytes(&layers->topics, name, strlen(name));
+    tri_topic *topic = tri_map_get_bytes(&layers->topics, name, strlen(name));
     if (topic != NULL || !make) {
         return topic;
     }
@@ -366,8 +366,7 @@ static void topic_remove(tri_layers *layers, tri_topic *topic, tr_ref ref)
         }
     }
     if (topic->members == NULL) {
-        tri_map_remove_bytes(&layers->topics, topic->name,
-                             strlen(topic->name));
+        tri_map_remove_bytes(&layers->topics, topic->name, strlen(topic->name));
         count_topics(layers);
         free(topic->name);
         free(topic);
@@ -401,8 +400,8 @@ static uint32_t members_some(tri_layers *layers, const char *name,
     return count;
 }
 
-void (tr_topic_publish)(tr_from from, const char *name, const tr_type *type,
-                        const void *payload)
+void(tr_topic_publish)(tr_from from, const char *name, const tr_type *type,
+                       const void *payload)
 {
     tri_actor_from who = tri_enter(from);
     tr_ref some[BATCH];
@@ -427,8 +426,7 @@ void tri_events_leave(tri_worker *worker, tri_cell *cell)
         remove_if(sys, NULL, self);
     }
     // Relaxed: as above, of those that joined a topic.
-    if (atomic_load_explicit(&layers->topic_count, memory_order_relaxed) ==
-        0) {
+    if (atomic_load_explicit(&layers->topic_count, memory_order_relaxed) == 0) {
         return;
     }
     tri_lock_take(&layers->topics_lock);

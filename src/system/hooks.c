@@ -31,8 +31,7 @@ tr_err tr_on_terminate(tr_ctx *ctx)
         member->next = layers->hooks;
         layers->hooks = member;
         // Relaxed: whoever ends has registered in an earlier turn.
-        atomic_fetch_add_explicit(&layers->hook_count, 1,
-                                  memory_order_relaxed);
+        atomic_fetch_add_explicit(&layers->hook_count, 1, memory_order_relaxed);
     }
     tri_lock_drop(&layers->hooks_lock);
     if (late || known) {

@@ -115,9 +115,8 @@ tr_err tri_io_need(tr_system *sys, tri_io **out)
     }
     tri_io *none = NULL;
     // Release: publishes the poller; acquire: another's.
-    if (!atomic_compare_exchange_strong_explicit(&sys->io, &none, io,
-                                                 memory_order_acq_rel,
-                                                 memory_order_acquire)) {
+    if (!atomic_compare_exchange_strong_explicit(
+            &sys->io, &none, io, memory_order_acq_rel, memory_order_acquire)) {
         sys->world->ops->poller_free(io->poller);
         free(io);
         *out = none;
@@ -198,9 +197,11 @@ tr_err tr_wait_fd(tr_ctx *ctx, int fd, uint32_t events, tr_nanos timeout,
     }
     tri_io *io;
     TR_TRY(tri_io_need(ctx->sys, &io));
-    fd_wait wait = {.wait = {.kind = TRI_WAIT_OUTSIDE, .cancel = fd_cancel,
+    fd_wait wait = {.wait = {.kind = TRI_WAIT_OUTSIDE,
+                             .cancel = fd_cancel,
                              .site = "tr_wait_fd"},
-                    .io = io, .fd = fd};
+                    .io = io,
+                    .fd = fd};
     tr_nanos now = tri_clock(ctx->worker);
     TR_TRY(tri_wait_begin(ctx, &wait.wait,
                           timeout >= TR_FOREVER - now ? TR_FOREVER
@@ -222,7 +223,7 @@ enum { SHARED, LEFT, DONE };  // job.state
 
 typedef struct job {
     struct job *next;
-    tri_wait *wait;           // valid unless LEFT
+    tri_wait *wait;  // valid unless LEFT
     _Atomic(uint32_t) state;
     tr_err (*fn)(void *arg);
     void *arg;
@@ -239,9 +240,9 @@ static bool job_cancel(tri_wait *wait)
     job_wait *mine = (job_wait *)(void *)wait;
     uint32_t shared = SHARED;
     // Acquire and release: the two sides agree on who frees the job.
-    return atomic_compare_exchange_strong_explicit(
-        &mine->job->state, &shared, LEFT, memory_order_acq_rel,
-        memory_order_acquire);
+    return atomic_compare_exchange_strong_explicit(&mine->job->state, &shared,
+                                                   LEFT, memory_order_acq_rel,
+                                                   memory_order_acquire);
 }
 
 static void job_done(tr_system *sys, job *done, tr_err err)
@@ -280,8 +281,7 @@ static job *job_take(tri_io *io)
             return next;
         }
         // Acquire: pairs with tri_io_close.
-        bool closing =
-            atomic_load_explicit(&io->closing, memory_order_acquire);
+        bool closing = atomic_load_explicit(&io->closing, memory_order_acquire);
         if (!closing) {
             world->ops->park(world, &io->jobs_word, word, TR_FOREVER);
         }
@@ -358,7 +358,8 @@ tr_err tr_blocking(tr_ctx *ctx, tr_err (*fn)(void *arg), void *arg)
     if (mine == NULL) {
         return TR_ENOMEM;
     }
-    job_wait wait = {.wait = {.kind = TRI_WAIT_OUTSIDE, .cancel = job_cancel,
+    job_wait wait = {.wait = {.kind = TRI_WAIT_OUTSIDE,
+                              .cancel = job_cancel,
                               .site = "tr_blocking"},
                      .job = mine};
     mine->wait = &wait.wait;

@@ -15,8 +15,8 @@ typedef struct tri_io {
     _Atomic(bool) closing;
 
     tri_lock fds_lock;
-    tri_map fds;         // token -> the turn that waits
-    tri_map numbers;     // descriptor + 1 -> the same
+    tri_map fds;      // token -> the turn that waits
+    tri_map numbers;  // descriptor + 1 -> the same
     uint64_t token;
 
     tri_lock jobs_lock;

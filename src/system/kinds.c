@@ -38,8 +38,8 @@ static void add_worker(tri_tally *from, uint32_t kind, tr_kind_metrics *to)
     to->failures += peek(&lives->failures);
     to->restarts += peek(&lives->restarts);
     // Acquire: pairs with tri_tally_sample, for the zeros.
-    tri_samples *samples = atomic_load_explicit(&from->samples[kind],
-                                                memory_order_acquire);
+    tri_samples *samples =
+        atomic_load_explicit(&from->samples[kind], memory_order_acquire);
     if (samples != NULL) {
         add_samples(samples, to);
     }
@@ -147,7 +147,7 @@ uint64_t tr_depth_quantile(const tr_kind_metrics *kind, double share)
 /* ---- as Prometheus text ---- */
 
 enum {
-    TEXT_FIRST = 256,     // ns: the first bound that is written
+    TEXT_FIRST = 256,  // ns: the first bound that is written
     TEXT_DEPTH_MAX = 1 << 16,
 };
 #define TEXT_LAST ((tr_nanos)1 << 35)  // 34 s
@@ -164,8 +164,8 @@ static void write_counter(page *p, const char *metric, const char *type,
 {
     uint32_t kinds = tri_kind_count(p->sys);
     tri_text_add(p->text,
-                 "# HELP troupe_kind_%s %s\n# TYPE troupe_kind_%s %s\n",
-                 metric, help, metric, type);
+                 "# HELP troupe_kind_%s %s\n# TYPE troupe_kind_%s %s\n", metric,
+                 help, metric, type);
     for (uint32_t kind = 0; kind < kinds; kind++) {
         tr_kind_metrics sum;
         if (tri_kind_sum(p->sys, kind, &sum)) {
@@ -173,8 +173,7 @@ static void write_counter(page *p, const char *metric, const char *type,
             memcpy(&value, (const char *)&sum + field, sizeof(value));
             tri_text_add(p->text,
                          "troupe_kind_%s{system=\"%s\",kind=\"%s\"} %llu\n",
-                         metric, p->label, sum.kind,
-                         (unsigned long long)value);
+                         metric, p->label, sum.kind, (unsigned long long)value);
         }
     }
 }
@@ -186,8 +185,7 @@ static void write_bucket(page *p, const char *metric,
     tri_text_add(p->text,
                  "troupe_kind_%s_bucket{system=\"%s\",kind=\"%s\","
                  "le=\"%.12g\"} %llu\n",
-                 metric, p->label, sum->kind, bound,
-                 (unsigned long long)below);
+                 metric, p->label, sum->kind, bound, (unsigned long long)below);
 }
 
 static void write_end(page *p, const char *metric, const tr_kind_metrics *sum,
@@ -204,8 +202,7 @@ static void write_end(page *p, const char *metric, const tr_kind_metrics *sum,
 }
 
 /* Powers of two, from TEXT_FIRST to TEXT_LAST. */
-static void write_times(page *p, const char *metric,
-                        const tr_kind_metrics *sum)
+static void write_times(page *p, const char *metric, const tr_kind_metrics *sum)
 {
     uint64_t below = 0;
     for (uint32_t i = 0; i < TR_TIME_BUCKETS - 1; i++) {

@@ -12,9 +12,9 @@
 #include "troupe/observe.h"
 
 enum {
-    TRI_DEAD_RING = 1024,    // newest dead letters kept
-    TRI_DEAD_LOGGED = 10,    // logged per second, the rest is counted
-    TRI_STUCK_LOGGED = 3,    // likewise
+    TRI_DEAD_RING = 1024,  // newest dead letters kept
+    TRI_DEAD_LOGGED = 10,  // logged per second, the rest is counted
+    TRI_STUCK_LOGGED = 3,  // likewise
     TRI_TYPE_NAME = TR_TYPE_NAME_SIZE,
 };
 
@@ -28,7 +28,7 @@ typedef struct tri_dead_record {
 typedef struct tri_subscription {
     struct tri_subscription *next;
     const tr_type *type;
-    tr_ref ref;          // or a callback:
+    tr_ref ref;  // or a callback:
     tr_event_fn fn;
     void *user;
 } tri_subscription;
@@ -77,36 +77,36 @@ typedef struct tri_layers {
 
     tri_lock events_lock;
     tri_subscription *subscriptions;
-    tr_ref listener;                 // the actor that runs callbacks
+    tr_ref listener;  // the actor that runs callbacks
 
     tri_lock plans_lock;
-    tri_router_plan *plans;          // of living routers
-    tri_cell *dead_letters;          // the actor at /deadLetters
+    tri_router_plan *plans;  // of living routers
+    tri_cell *dead_letters;  // the actor at /deadLetters
 
     tri_lock topics_lock;
     tri_map topics;
-    _Atomic(uint32_t) topic_count;   // of them, for a glance without the lock
+    _Atomic(uint32_t) topic_count;  // of them, for a glance without the lock
 
     tri_lock top_lock;
     tri_map top_levels;
     bool top_closed;
 
     tri_lock hooks_lock;
-    tri_member *hooks;               // actors that called tr_on_terminate
+    tri_member *hooks;  // actors that called tr_on_terminate
     _Atomic(uint32_t) hooks_left;
-    _Atomic(uint32_t) hook_count;    // length of hooks
-    tri_at_closed *closers;             // the newest first; under hooks_lock
+    _Atomic(uint32_t) hook_count;  // length of hooks
+    tri_at_closed *closers;        // the newest first; under hooks_lock
 
     tri_lock stores_lock;
-    struct tri_used_store *stores;   // stores.c
-    _Atomic(uint32_t) probes;        // open ones
+    struct tri_used_store *stores;  // stores.c
+    _Atomic(uint32_t) probes;       // open ones
 
-    tri_lock reminders_lock;         // for making it
+    tri_lock reminders_lock;                  // for making it
     struct tri_reminders *_Atomic reminders;  // reminders.c, or NULL
 
     _Atomic(uint64_t) unhandled, escalations, overloads, events_lost;
     _Atomic(uint32_t) forced;
-    _Atomic(bool) late_named;        // closing has counted them already
+    _Atomic(bool) late_named;  // closing has counted them already
     tri_alarm alarms[TRI_ALARMS];
 } tri_layers;
 

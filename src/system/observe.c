@@ -17,8 +17,8 @@
 
 /* ---- log ---- */
 
-static void log_v(tr_system *sys, int level, const char *site,
-                  const char *path, const char *format, va_list args)
+static void log_v(tr_system *sys, int level, const char *site, const char *path,
+                  const char *format, va_list args)
 {
     if (level < sys->options.log_level) {
         return;
@@ -26,9 +26,12 @@ static void log_v(tr_system *sys, int level, const char *site,
     char text[1024];
     vsnprintf(text, sizeof(text), format, args);
     if (sys->options.log != NULL) {
-        tr_log_record record = {.size = sizeof(record), .level = level,
+        tr_log_record record = {.size = sizeof(record),
+                                .level = level,
                                 .at = sys->world->ops->mono(sys->world),
-                                .site = site, .path = path, .text = text};
+                                .site = site,
+                                .path = path,
+                                .text = text};
         sys->options.log(sys->options.log_user, &record);
         return;
     }
@@ -44,8 +47,7 @@ void tri_logf(tr_system *sys, int level, const char *site, const char *path,
     va_end(args);
 }
 
-void (tr_log)(tr_from from, int level, const char *site, const char *format,
-              ...)
+void(tr_log)(tr_from from, int level, const char *site, const char *format, ...)
 {
     tr_system *sys = tri_from_system(from);
     bool inside = tri_from_is_ctx(from);
@@ -80,8 +82,8 @@ static void fill_running(tr_system *sys, tri_cell *cell, tr_actor_info *out)
         const tr_type *type =
             atomic_load_explicit(&worker->handling, memory_order_relaxed);
         out->running = type != NULL ? type->name : NULL;
-        out->since = atomic_load_explicit(&worker->monitor_since,
-                                          memory_order_relaxed);
+        out->since =
+            atomic_load_explicit(&worker->monitor_since, memory_order_relaxed);
     }
 }
 
@@ -96,8 +98,7 @@ static void fill_info(tr_system *sys, tri_cell *cell, tr_actor_info *out)
     out->state = tri_cell_life(cell);
     out->depth = tri_depth(cell);
     // Relaxed: statistics.
-    out->messages =
-        atomic_load_explicit(&cell->handled, memory_order_relaxed);
+    out->messages = atomic_load_explicit(&cell->handled, memory_order_relaxed);
     const tri_behaviour *behaviour = tri_cell_behaviour(cell);
     out->kind = behaviour != NULL ? behaviour->def->name : "?";
     uint32_t lives = tri_cell_incarnation(cell);
@@ -159,7 +160,7 @@ static bool find_one(void *user, tri_cell *cell, uint32_t depth)
     return true;
 }
 
-tr_err (tr_actor_info_of)(tr_from from, tr_ref ref, tr_actor_info *out)
+tr_err(tr_actor_info_of)(tr_from from, tr_ref ref, tr_actor_info *out)
 {
     tri_actor_from who = tri_enter(from);
     tr_system *sys = who.sys;
@@ -215,8 +216,7 @@ uint64_t tri_ended_count(tr_system *sys)
         tri_worker *worker =
             atomic_load_explicit(&sys->workers[i], memory_order_acquire);
         // Relaxed: statistics.
-        sum += atomic_load_explicit(&worker->count.ended,
-                                    memory_order_relaxed);
+        sum += atomic_load_explicit(&worker->count.ended, memory_order_relaxed);
     }
     return sum;
 }
@@ -297,10 +297,10 @@ size_t tr_metrics_text(tr_system *sys, char *buf, size_t size)
     write_label(sys->name, label, sizeof(label));
     tr_metrics(sys, &m);
     tri_text_init(&text, size > 0 ? buf : none, size > 0 ? size : 1);
-#define LINE(kind, metric, field, help)                                         \
+#define LINE(kind, metric, field, help)                                        \
     tri_text_add(&text,                                                        \
-                 "# HELP troupe_" metric " " help "\n# TYPE troupe_" metric      \
-                 " " kind "\ntroupe_" metric "{system=\"%s\"} %llu\n",           \
+                 "# HELP troupe_" metric " " help "\n# TYPE troupe_" metric    \
+                 " " kind "\ntroupe_" metric "{system=\"%s\"} %llu\n",         \
                  label, (unsigned long long)m.field)
     LINE("gauge", "actors", actors, "actors alive");
     LINE("gauge", "parked", parked, "handlers that wait");

@@ -27,8 +27,8 @@ static bool visit_below(tri_cell *cell, tri_visit_fn fn, void *user,
     tri_lock_take(&ext->lock);
     for (tri_cell *child = ext->first_child; child != NULL && go_on;
          child = child->sibling_next) {
-        go_on = fn(user, child, depth) &&
-                visit_below(child, fn, user, depth + 1);
+        go_on =
+            fn(user, child, depth) && visit_below(child, fn, user, depth + 1);
     }
     tri_lock_drop(&ext->lock);
     return go_on;
@@ -66,8 +66,7 @@ static bool path_of_living(tr_system *sys, tri_cell *cell, uint64_t id,
     bool alive = false;
     for (tri_cell *c = ext->last_child; c != NULL; c = c->sibling_prev) {
         if (c == cell) {
-            alive = atomic_load_explicit(&cell->id, memory_order_relaxed) ==
-                    id;
+            alive = atomic_load_explicit(&cell->id, memory_order_relaxed) == id;
             break;
         }
     }
@@ -166,8 +165,7 @@ static tr_ref look_temp(tr_system *sys, const char *path)
     for (tri_mailbox *box = sys->boxes; *end == '\0' && box != NULL;
          box = box->next) {
         // Relaxed: a box that is listed keeps its id.
-        if (atomic_load_explicit(&box->cell->id, memory_order_relaxed) ==
-            id) {
+        if (atomic_load_explicit(&box->cell->id, memory_order_relaxed) == id) {
             ref = tri_cell_ref(sys, box->cell);
         }
     }
@@ -195,7 +193,7 @@ static tr_ref look_top(tr_system *sys, const char *path)
                : (tr_ref){0, TR_ENOENT};
 }
 
-tr_ref (tr_lookup)(tr_from from, const char *path)
+tr_ref(tr_lookup)(tr_from from, const char *path)
 {
     tr_system *sys = tri_from_system(from);
     tr_ctx *ctx = tri_from_is_ctx(from) ? from.ctx : NULL;
@@ -215,7 +213,9 @@ tr_ref (tr_lookup)(tr_from from, const char *path)
     }
     if (ref.cell == 0) {
         tri_error_set(ctx, "no actor has the path %s%s; tr_tree shows all",
-                      path[0] == '/' ? "" : ctx != NULL ? "./" : "/user/",
+                      path[0] == '/' ? ""
+                      : ctx != NULL  ? "./"
+                                     : "/user/",
                       path);
     }
     return ref;
@@ -246,8 +246,9 @@ tr_err tr_top_level(tr_system *sys, const char *name, tr_ref ref)
     tri_layers *layers = tri_layers_of(sys);
     if (name == NULL || tri_name_check(name) != TR_OK || is_reserved(name) ||
         (ref.cell >> 48) != sys->tag) {
-        tri_error_set(NULL, "/%s cannot be a top level: it is reserved, or not a name",
-                      name != NULL ? name : "");
+        tri_error_set(
+            NULL, "/%s cannot be a top level: it is reserved, or not a name",
+            name != NULL ? name : "");
         return TR_EINVAL;
     }
     tri_top_level *top = tri_mem_calloc(&sys->mem, sizeof(*top));
@@ -260,10 +261,10 @@ tr_err tr_top_level(tr_system *sys, const char *name, tr_ref ref)
     top->name = copy;
     top->ref = ref;
     tri_lock_take(&layers->top_lock);
-    tr_err err = layers->top_closed
-                     ? TR_ECLOSED
-                     : tri_map_put_bytes(&layers->top_levels, copy,
-                                         strlen(copy), top);
+    tr_err err =
+        layers->top_closed
+            ? TR_ECLOSED
+            : tri_map_put_bytes(&layers->top_levels, copy, strlen(copy), top);
     tri_lock_drop(&layers->top_lock);
     if (err != TR_OK) {
         if (err == TR_ECLOSED) {

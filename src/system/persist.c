@@ -52,8 +52,8 @@ tr_err tri_texts_hold(tri_texts *texts, const tr_type *type, void *made)
         tri_pack_release(type, made);
         return TR_ENOMEM;
     }
-    *holding = (tri_holding){.next = ext->holdings, .link = &ext->holdings,
-                             .type = type};
+    *holding = (tri_holding){
+        .next = ext->holdings, .link = &ext->holdings, .type = type};
     memcpy(holding->value, made, type->size);
     if (ext->holdings != NULL) {
         ext->holdings->link = &holding->next;
@@ -192,8 +192,8 @@ tr_err tri_state_load(tr_ctx *ctx, void *self)
 /* ---- saving ---- */
 
 /* A question that saves *next, in place of the version that is stored. */
-static tr_err save_question(tr_ctx *ctx, const tr_type *type,
-                            const void *next, tri_question **out)
+static tr_err save_question(tr_ctx *ctx, const tr_type *type, const void *next,
+                            tri_question **out)
 {
     size_t size;
     TR_TRY(tri_question_new(ctx, TR_STORE_SAVE, 1, out));
@@ -203,8 +203,8 @@ static tr_err save_question(tr_ctx *ctx, const tr_type *type,
                      : tri_stored_make(tri_state_serializer(ctx), type, next,
                                        TRI_STORED_STATE, &q->owned[0], &size);
     if (err != TR_OK) {
-        tri_error_set(ctx, "%s of %s cannot be written: %s", type->name,
-                      q->key, tr_strerror(err));
+        tri_error_set(ctx, "%s of %s cannot be written: %s", type->name, q->key,
+                      tr_strerror(err));
         tri_question_free(q);
         return err;
     }
@@ -213,8 +213,7 @@ static tr_err save_question(tr_ctx *ctx, const tr_type *type,
     return TR_OK;
 }
 
-tr_err (tr_persist)(tr_ctx *ctx, void *self, const void *next,
-                    const char *site)
+tr_err(tr_persist)(tr_ctx *ctx, void *self, const void *next, const char *site)
 {
     const tr_type *type = tri_state_type(ctx);
     TR_TRY(tri_question_may_ask(ctx, "tr_persist", site));
@@ -230,8 +229,8 @@ tr_err (tr_persist)(tr_ctx *ctx, void *self, const void *next,
     tri_ext *ext = tri_ext_need(ctx->worker, ctx->cell);
     void *made = tr_scratch(ctx, type->size);
     tri_question *q;
-    tr_err err = ext == NULL ? TR_ENOMEM
-                             : tri_value_copy(type, made, next, &mem);
+    tr_err err =
+        ext == NULL ? TR_ENOMEM : tri_value_copy(type, made, next, &mem);
     if (err == TR_OK) {
         err = tri_texts_hold(&pieces, type, made);
     }

@@ -98,8 +98,8 @@ bool tri_drive(tr_system *sys, tr_nanos budget)
         return false;
     }
     // Acquire, release: two threads at a time is the program's error.
-    TRI_CHECK(!atomic_exchange_explicit(&sys->driving, true,
-                                        memory_order_acquire));
+    TRI_CHECK(
+        !atomic_exchange_explicit(&sys->driving, true, memory_order_acquire));
     tri_io *io = tri_io_peek(sys);
     tri_io_collect(io, 0);
     bool did = run_for(sys, budget);

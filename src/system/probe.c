@@ -77,8 +77,8 @@ tr_ref tr_probe_ref(tr_probe *probe)
 static tr_err watch_for_probe(tr_probe *probe, tr_ref target)
 {
     tri_actor_from who = tri_enter((tr_from){.probe = probe});
-    tr_err err = tri_watch_ref(who.worker, who.sys, probe->box.cell, target,
-                               false);
+    tr_err err =
+        tri_watch_ref(who.worker, who.sys, probe->box.cell, target, false);
     tri_leave(&who);
     return err;
 }
@@ -150,20 +150,19 @@ static void on_behalf(tr_from from, tr_ref watcher, tr_ref ref, bool on)
     }
 }
 
-void (tr_watch_for)(tr_from from, tr_ref watcher, tr_ref ref)
+void(tr_watch_for)(tr_from from, tr_ref watcher, tr_ref ref)
 {
     on_behalf(from, watcher, ref, true);
 }
 
-void (tr_unwatch_for)(tr_from from, tr_ref watcher, tr_ref ref)
+void(tr_unwatch_for)(tr_from from, tr_ref watcher, tr_ref ref)
 {
     on_behalf(from, watcher, ref, false);
 }
 
-void (tr_probe_subscribe)(tr_probe *probe, const tr_type *type)
+void(tr_probe_subscribe)(tr_probe *probe, const tr_type *type)
 {
-    if (tri_subscribe_ref(probe->box.sys, type, tr_probe_ref(probe)) !=
-        TR_OK) {
+    if (tri_subscribe_ref(probe->box.sys, type, tr_probe_ref(probe)) != TR_OK) {
         tr_abort("tr_probe_subscribe", "out of memory");
     }
 }
@@ -259,8 +258,8 @@ static TR_NORETURN void fail_at(tr_probe *probe, const char *site,
     tr_abort(site, text);
 }
 
-const void *(tr_expect)(tr_probe *probe, tr_nanos timeout,
-                        const tr_type *type, const char *site)
+const void *(tr_expect)(tr_probe *probe, tr_nanos timeout, const tr_type *type,
+                        const char *site)
 {
     drop_last(probe);
     tri_node *node = next_message(probe, deadline_for(probe, timeout));
@@ -284,7 +283,7 @@ const tr_msg *(tr_expect_any)(tr_probe *probe, tr_nanos timeout,
     return tri_msg_from(node);
 }
 
-void (tr_expect_nothing)(tr_probe *probe, tr_nanos span, const char *site)
+void(tr_expect_nothing)(tr_probe *probe, tr_nanos span, const char *site)
 {
     drop_last(probe);
     tri_world *world = probe->box.sys->world;

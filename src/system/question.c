@@ -61,8 +61,12 @@ static void tell_stored(const tri_question *q, tri_store_op *op)
     }
     tri_written written = {
         .store = q->storage != NULL ? q->storage : q->cell->props->storage,
-        .key = op->key.at, .key_size = op->key.size, .shard = op->shard,
-        .is_event = is_event, .epoch = op->epoch, .before = op->number,
+        .key = op->key.at,
+        .key_size = op->key.size,
+        .shard = op->shard,
+        .is_event = is_event,
+        .epoch = op->epoch,
+        .before = op->number,
         .version = op->number + (is_event ? op->event_count : 1),
         .err = op->err};
     up->stored(q->sys, &written);
@@ -142,8 +146,7 @@ static bool is_answered(tri_question *q)
     uint32_t asking = ASKING;
     // Release: whoever answers from now on wakes us. Acquire: the answer.
     return !atomic_compare_exchange_strong_explicit(
-        &q->state, &asking, SHARED, memory_order_acq_rel,
-        memory_order_acquire);
+        &q->state, &asking, SHARED, memory_order_acq_rel, memory_order_acquire);
 }
 
 static void submit(tr_storage *storage, tri_question *q)
@@ -231,7 +234,8 @@ tr_err tri_question_ask(tr_ctx *ctx, tri_question *q, const char *site)
     }
     tri_ext *ext = tri_ext_of(ctx->cell);
     question_wait wait = {.wait = {.kind = TRI_WAIT_OUTSIDE,
-                                   .cancel = leave_question, .site = site},
+                                   .cancel = leave_question,
+                                   .site = site},
                           .question = q};
     q->wait = &wait.wait;
     tr_err err = tri_wait_begin(ctx, &wait.wait, TR_FOREVER);
@@ -265,8 +269,7 @@ tr_err tri_question_ask(tr_ctx *ctx, tri_question *q, const char *site)
     return err;
 }
 
-tr_err tri_question_result(tr_ctx *ctx, const tri_question *q,
-                           const char *what)
+tr_err tri_question_result(tr_ctx *ctx, const tri_question *q, const char *what)
 {
     tr_err err = q->op.err;
     if (err != TR_OK) {
@@ -290,8 +293,10 @@ tr_err tri_question_may_ask(tr_ctx *ctx, const char *call, const char *site)
 {
     const tri_props *props = ctx->cell->props;
     if (props == NULL || props->storage == NULL) {
-        tri_error_set(ctx, "%s at %s: this actor has no storage; give it "
-                      "one with .storage at tr_spawn or tr_host", call, site);
+        tri_error_set(ctx,
+                      "%s at %s: this actor has no storage; give it "
+                      "one with .storage at tr_spawn or tr_host",
+                      call, site);
         return TR_ESTORAGE;
     }
     if (!tri_can_park(ctx)) {

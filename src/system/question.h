@@ -22,8 +22,8 @@ typedef struct tri_question {
     tri_ext *ext;    // valid while its `stores` counts us
     tri_wait *wait;  // valid unless the turn has left
     _Atomic(uint32_t) state;
-    tr_storage *storage;     // asked instead of the actor's own, or NULL
-    tri_store_op *ops;       // asked instead of op: tri_question_ops
+    tr_storage *storage;  // asked instead of the actor's own, or NULL
+    tri_store_op *ops;    // asked instead of op: tri_question_ops
     uint32_t op_count;
     _Atomic(uint32_t) left;  // of them, not answered
     void **owned;  // pieces from malloc that the op points to; freed with us
@@ -67,8 +67,7 @@ tr_err tri_question_result(tr_ctx *ctx, const tri_question *question,
                            const char *what);
 
 /* Whether the actor may ask its store now; if not, the text says why. */
-tr_err tri_question_may_ask(tr_ctx *ctx, const char *call,
-                              const char *site);
+tr_err tri_question_may_ask(tr_ctx *ctx, const char *call, const char *site);
 
 /* ---- text and blobs of the state; see persist.c ---- */
 

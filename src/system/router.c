@@ -37,8 +37,8 @@ typedef struct Router {
     tr_ref *workers;  // in the actor's heap
     uint32_t count;
     uint32_t room;
-    uint32_t next;    // round robin
-    uint32_t named;   // of the next worker
+    uint32_t next;   // round robin
+    uint32_t named;  // of the next worker
 } Router;
 
 /* ---- the plan ---- */
@@ -84,9 +84,9 @@ static tr_err plan_new(tr_system *sys, const tr_actor_def *def,
     }
     TR_TRY(plan_check(o, &worker));
     size_t init = worker.init != NULL ? worker.init_size : 0;
-    tri_router_plan *plan = tri_mem_calloc(
-        &sys->mem, sizeof(*plan) + init + text_size(o->field) +
-                       text_size(worker.dispatcher));
+    tri_router_plan *plan =
+        tri_mem_calloc(&sys->mem, sizeof(*plan) + init + text_size(o->field) +
+                                      text_size(worker.dispatcher));
     if (plan == NULL) {
         return TR_ENOMEM;
     }
@@ -165,8 +165,8 @@ static tr_err add_worker(tr_ctx *ctx, Router *self)
     }
     if (self->count == self->room) {
         self->room = self->room == 0 ? 8 : self->room * 2;
-        self->workers = tr_realloc(ctx, self->workers,
-                                   self->room * sizeof(*self->workers));
+        self->workers =
+            tr_realloc(ctx, self->workers, self->room * sizeof(*self->workers));
     }
     self->workers[self->count++] = ref;
     self->named++;
@@ -278,8 +278,7 @@ static uint64_t hash_field(const tr_field *field, const void *payload)
 /* The worker with the highest hash: few keys move when their number changes. */
 static uint32_t hash_of(Router *self, const tr_msg *m)
 {
-    const tr_field *field =
-        field_named(tr_msg_type(m), self->plan->field);
+    const tr_field *field = field_named(tr_msg_type(m), self->plan->field);
     if (field == NULL) {
         return next_of(self);
     }
@@ -307,8 +306,8 @@ static void broadcast(tr_ctx *ctx, Router *self, const tr_msg *m)
                                            tr_msg_type(m), TR_DEAD_NO_MEMORY);
             continue;
         }
-        tri_actor_from who = {.sys = ctx->sys, .worker = ctx->worker,
-                              .sender = m->sender};
+        tri_actor_from who = {
+            .sys = ctx->sys, .worker = ctx->worker, .sender = m->sender};
         tri_send(&who, self->workers[i], copy);
     }
     tr_forward(ctx, self->workers[0], m);
@@ -354,8 +353,8 @@ void tri_router_ended(tr_system *sys, tri_cell *cell)
     }
 }
 
-tr_ref (tr_router)(tr_from from, const tr_actor_def *worker,
-                   const tr_router_options *options)
+tr_ref(tr_router)(tr_from from, const tr_actor_def *worker,
+                  const tr_router_options *options)
 {
     tr_router_options o;
     if (worker == NULL ||
@@ -373,10 +372,11 @@ tr_ref (tr_router)(tr_from from, const tr_actor_def *worker,
         return (tr_ref){0, err};
     }
     plan_link(tri_layers_of(sys), plan);
-    tr_spawn_options spawn = {
-        .size = sizeof(spawn), .name = o.name,
-        .init = &(const Router){.plan = plan}, .init_type = router.state,
-        .init_size = sizeof(Router)};
+    tr_spawn_options spawn = {.size = sizeof(spawn),
+                              .name = o.name,
+                              .init = &(const Router){.plan = plan},
+                              .init_type = router.state,
+                              .init_size = sizeof(Router)};
     tr_ref ref = (tr_spawn)(from, &router, &spawn);
     if (tr_ref_err(ref) != TR_OK) {
         plan_free(tri_layers_of(sys), plan);

@@ -49,8 +49,7 @@ static void warn(tr_ctx *ctx, const char *what, const tri_question *q)
 static void *scratch_alloc(void *user, size_t size)
 {
     tr_ctx *ctx = user;
-    tri_scratch *block =
-        tri_mem_calloc(&ctx->sys->mem, sizeof(*block) + size);
+    tri_scratch *block = tri_mem_calloc(&ctx->sys->mem, sizeof(*block) + size);
     if (block == NULL) {
         return NULL;
     }
@@ -111,8 +110,7 @@ static const tr_applier *applier_for(const tr_actor_def *def,
                                      const tr_type *type)
 {
     const tr_applier *found = applier_named(def, type->name);
-    return found != NULL && found->type->schema == type->schema ? found
-                                                                : NULL;
+    return found != NULL && found->type->schema == type->schema ? found : NULL;
 }
 
 /* A deep copy of *made into *out and `pieces`; what fails leaves nothing. */
@@ -136,10 +134,10 @@ typedef struct replay {
     tr_ctx *ctx;
     const tr_type *type;  // of the state
     void *self;
-    void *made;           // where events are applied
-    void *settled;        // made, with texts of its own
+    void *made;     // where events are applied
+    void *settled;  // made, with texts of its own
     bool has_snapshot;
-    char why[160];        // the snapshot could not be read, or ""
+    char why[160];  // the snapshot could not be read, or ""
     char key[TRI_STORE_KEY_MAX + 1];
 } replay;
 
@@ -193,7 +191,8 @@ static tr_err check_next(const replay *r, uint64_t number)
     }
     return tr_fail(r->ctx, TR_ESTORAGE,
                    "%s: event %" PRIu64 " is missing, the next one stored is "
-                   "%" PRIu64 "; the snapshot %s", r->key, next, number,
+                   "%" PRIu64 "; the snapshot %s",
+                   r->key, next, number,
                    r->why[0] != '\0' ? r->why
                    : r->has_snapshot ? "does not reach it"
                                      : "is missing as well");
@@ -251,8 +250,8 @@ static tr_err replay_events(replay *r)
         } else {
             err = tr_fail(r->ctx, TR_ESTORAGE,
                           "%s: its snapshot is of event %" PRIu64
-                          ", the last one stored is %" PRIu64, q->key,
-                          ext->sequence, q->op.version);
+                          ", the last one stored is %" PRIu64,
+                          q->key, ext->sequence, q->op.version);
         }
         tri_question_free(q);
         return err;
@@ -277,8 +276,7 @@ static tr_err take_snapshot(replay *r, const tri_question *q)
     }
     if (err != TR_OK) {
         tri_texts_free(&pieces);
-        snprintf(r->why, sizeof(r->why), "cannot be read: %.120s",
-                 error.text);
+        snprintf(r->why, sizeof(r->why), "cannot be read: %.120s", error.text);
         return err == TR_ENOMEM ? err : TR_OK;
     }
     tri_ext *ext = tri_ext_of(r->ctx->cell);
@@ -311,7 +309,9 @@ static tr_err load_snapshot(replay *r)
 tr_err tri_events_load(tr_ctx *ctx, const tr_type *type, void *self)
 {
     tri_ext *ext = tri_ext_of(ctx->cell);
-    replay r = {.ctx = ctx, .type = type, .self = self,
+    replay r = {.ctx = ctx,
+                .type = type,
+                .self = self,
                 .made = tr_scratch(ctx, type->size),
                 .settled = tr_scratch(ctx, type->size)};
     ext->version = ext->sequence = ext->snapshot = ext->chain = 0;
@@ -450,9 +450,9 @@ static tr_err append_question(tr_ctx *ctx, const tr_event *events,
     for (uint32_t i = 0; i < count && err == TR_OK; i++) {
         err = tri_mem_should_fail(mem)
                   ? TR_ENOMEM
-                  : tri_stored_make(serializer, events[i].type,
-                                    events[i].value, TRI_STORED_EVENT,
-                                    &q->owned[i], &list[i].size);
+                  : tri_stored_make(serializer, events[i].type, events[i].value,
+                                    TRI_STORED_EVENT, &q->owned[i],
+                                    &list[i].size);
         list[i].at = q->owned[i];
         if (err != TR_OK && err != TR_ENOMEM) {
             tri_error_set(ctx, "a %s of %s cannot be written: %s",
@@ -470,8 +470,7 @@ static tr_err append_question(tr_ctx *ctx, const tr_event *events,
     return TR_OK;
 }
 
-static tr_err refuse(tr_ctx *ctx, tr_err err, const char *site,
-                     const char *why)
+static tr_err refuse(tr_ctx *ctx, tr_err err, const char *site, const char *why)
 {
     tri_error_set(ctx, "tr_emit at %s: %s", site, why);
     return err;
@@ -517,8 +516,8 @@ static tr_err append(tr_ctx *ctx, const tr_event *events, size_t count,
     return err;
 }
 
-tr_err (tr_emit)(tr_ctx *ctx, void *self, const tr_event *events,
-                 size_t count, const char *site)
+tr_err(tr_emit)(tr_ctx *ctx, void *self, const tr_event *events, size_t count,
+                const char *site)
 {
     const tr_type *type = tri_state_type(ctx);
     tri_texts pieces = {.ctx = ctx};
@@ -551,16 +550,14 @@ uint64_t tr_sequence(tr_ctx *ctx)
 /* ---- reading them ---- */
 
 /* Copies the answer's rows into scratch. */
-static tr_err make_page(tr_ctx *ctx, const tri_question *q,
-                        tr_event_page *out)
+static tr_err make_page(tr_ctx *ctx, const tri_question *q, tr_event_page *out)
 {
     tri_store_row row;
     size_t count = 0;
     for (size_t at = 0; tri_store_row_next(&q->op, &at, &row);) {
         count++;
     }
-    tr_stored_event *events =
-        scratch_alloc(ctx, (count + 1) * sizeof(*events));
+    tr_stored_event *events = scratch_alloc(ctx, (count + 1) * sizeof(*events));
     char *names = scratch_alloc(ctx, count * (TRI_STORED_NAME_MAX + 1) + 1);
     char *bytes = scratch_alloc(ctx, q->op.out_size + 1);
     if (events == NULL || names == NULL || bytes == NULL) {
@@ -575,8 +572,8 @@ static tr_err make_page(tr_ctx *ctx, const tri_question *q,
         }
         (void)!tri_stored_open(&stored, bytes, row.bytes.size, &error);
         memcpy(names, stored.type, sizeof(stored.type));
-        events[i] = (tr_stored_event){row.number, names,
-                                      {bytes, row.bytes.size}};
+        events[i] =
+            (tr_stored_event){row.number, names, {bytes, row.bytes.size}};
         names += sizeof(stored.type);
         bytes += row.bytes.size;
     }
@@ -596,10 +593,10 @@ tr_err tr_events_read(tr_ctx *ctx, const char *kind, const char *key,
     TR_TRY(tri_question_new(ctx, TR_STORE_READ, 0, &q));
     if (kind != NULL) {
         const char *ns = ctx->sys->options.ns;
-        tr_err err = key == NULL ? TR_EINVAL
-                                 : tri_store_key(q->key,
-                                                 ns != NULL ? ns : "local",
-                                                 kind, key);
+        tr_err err =
+            key == NULL
+                ? TR_EINVAL
+                : tri_store_key(q->key, ns != NULL ? ns : "local", kind, key);
         if (err != TR_OK) {
             tri_error_set(ctx, "%s/%s is no key of a store", kind,
                           key != NULL ? key : "");
@@ -620,14 +617,14 @@ tr_err tr_events_read(tr_ctx *ctx, const char *kind, const char *key,
     return err;
 }
 
-tr_err (tr_event_decode)(tr_ctx *ctx, const tr_stored_event *event,
-                         const tr_type *type, void *out)
+tr_err(tr_event_decode)(tr_ctx *ctx, const tr_stored_event *event,
+                        const tr_type *type, void *out)
 {
     tri_allocator mem = scratch_of(ctx);
     tri_codec_error error = {.at = 0};
     tri_stored stored;
-    tr_err err = tri_stored_open(&stored, event->stored.at,
-                                 event->stored.size, &error);
+    tr_err err =
+        tri_stored_open(&stored, event->stored.at, event->stored.size, &error);
     if (err == TR_OK) {
         err = tri_stored_read(&stored, tri_state_serializer(ctx), type, out,
                               &mem, &error);

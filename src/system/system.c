@@ -21,7 +21,7 @@ enum {
     GUARDIANS = 5,  // /, /user, /system, /deadLetters, /temp
 };
 
-#define JOIN_AGAIN TR_MS(10)  // after one for which there was no memory
+#define JOIN_AGAIN TR_MS(10)         // after one for which there was no memory
 #define SPAN_MAX   (TR_FOREVER / 4)  // of a close: its end is a time, too
 
 static const tr_actor_def guardian = {
@@ -109,10 +109,11 @@ static tr_err start_driven(tr_system *sys, tri_group *group)
     tri_fiber_give(&sys->driven_worker->fibers, first);
     TR_TRY(tri_poll_open(sys));
     if (!sys->world->ops->has_threads) {
-        sys->driven = (tri_driven){
-            .system = sys, .runnable = driven_runnable,
-            .step = driven_step, .next_due = driven_next_due,
-            .fire = driven_fire};
+        sys->driven = (tri_driven){.system = sys,
+                                   .runnable = driven_runnable,
+                                   .step = driven_step,
+                                   .next_due = driven_next_due,
+                                   .fire = driven_fire};
         sys->world->ops->attach(sys->world, &sys->driven);
     }
     return TR_OK;
@@ -139,16 +140,17 @@ static tr_err start_groups(tr_system *sys)
 }
 
 /* *out is the cell as soon as there is one, whatever is missing then. */
-static tr_err spawn_guardian(tr_system *sys, tri_cell *parent,
-                             const char *name, const tr_supervision *policy,
-                             tri_cell **out, uint64_t *id)
+static tr_err spawn_guardian(tr_system *sys, tri_cell *parent, const char *name,
+                             const tr_supervision *policy, tri_cell **out,
+                             uint64_t *id)
 {
-    tr_spawn_options options = {.size = sizeof(options), .name = name,
+    tr_spawn_options options = {.size = sizeof(options),
+                                .name = name,
                                 .supervision = policy,
                                 .stop_timeout = TR_FOREVER / 4};
     tri_actor_from who = tri_enter((tr_from){.sys = sys});
-    tr_ref ref = tri_spawn_under(&who, parent, &guardian, &options,
-                                 TRI_CELL_SYSTEM);
+    tr_ref ref =
+        tri_spawn_under(&who, parent, &guardian, &options, TRI_CELL_SYSTEM);
     *out = tri_ref_cell(ref);
     *id = ref.id;
     // With its family from the start: that can be closed without memory.
@@ -164,9 +166,8 @@ static tr_err spawn_guardian(tr_system *sys, tri_cell *parent,
 static tr_err spawn_guardians(tr_system *sys)
 {
     TR_TRY(spawn_guardian(sys, NULL, NULL, NULL, &sys->root, &sys->root_id));
-    TR_TRY(spawn_guardian(sys, sys->root, "user",
-                          sys->options.user_supervision, &sys->user,
-                          &sys->user_id));
+    TR_TRY(spawn_guardian(sys, sys->root, "user", sys->options.user_supervision,
+                          &sys->user, &sys->user_id));
     TR_TRY(spawn_guardian(sys, sys->root, "system", NULL, &sys->system,
                           &sys->system_id));
     // Places in the tree; askers are shown below /temp, but live nowhere.
@@ -249,7 +250,7 @@ void tri_system_free(tr_system *sys)
     run_closers(closers);
 }
 
-tr_err (tr_system_open)(tr_system **out, const tr_system_options *options)
+tr_err(tr_system_open)(tr_system **out, const tr_system_options *options)
 {
     TRI_CHECK(out != NULL);
     *out = NULL;
@@ -312,8 +313,8 @@ tr_err (tr_system_open)(tr_system **out, const tr_system_options *options)
     return TR_OK;
 }
 
-tr_err (tr_dispatcher_add)(tr_system *sys, const char *name,
-                           const tr_dispatcher_options *options)
+tr_err(tr_dispatcher_add)(tr_system *sys, const char *name,
+                          const tr_dispatcher_options *options)
 {
     tr_dispatcher_options o;
     if (!tri_options_copy(&o, sizeof(o),
@@ -331,7 +332,7 @@ tr_err (tr_dispatcher_add)(tr_system *sys, const char *name,
     uint32_t threads = driven || o.kind == TR_DISPATCH_PINNED ? 0
                        : o.kind == TR_DISPATCH_CONCURRENT     ? 1
                        : o.threads != 0                       ? o.threads
-                                          : sys->options.workers;
+                                        : sys->options.workers;
     tri_group *group;
     TR_TRY(tri_group_new(sys, name, o.kind, threads, &group));
     return driven ? TR_OK : tri_workers_start(sys, group);
@@ -355,8 +356,8 @@ static tr_ref guardian_ref(tr_system *sys, tri_cell *cell)
 void tri_system_begin_end(tr_system *sys)
 {
     // Acquire and release: only the first one goes on.
-    if (atomic_exchange_explicit(&sys->terminating, 1,
-                                 memory_order_acq_rel) == 0) {
+    if (atomic_exchange_explicit(&sys->terminating, 1, memory_order_acq_rel) ==
+        0) {
         signal_cell(sys, sys->user, sys->user_id, TRI_SIG_STOP);
         sys->world->ops->wake(sys->world, &sys->terminating, UINT32_MAX);
     }
@@ -433,8 +434,7 @@ static bool end_virtuals(tr_system *sys, tr_nanos deadline)
     tr_nanos now = sys->world->ops->mono(sys->world);
     tr_nanos half = deadline > now ? now + (deadline - now) / 2 : now;
     return end_guardian(sys, top, TRI_SIG_STOP, half) ||
-           end_guardian(sys, top, TRI_SIG_FORCE | TRI_SIG_CLOSING,
-                        deadline);
+           end_guardian(sys, top, TRI_SIG_FORCE | TRI_SIG_CLOSING, deadline);
 }
 
 /* The last actor tells of its end before it is quite gone. */
@@ -466,8 +466,7 @@ tr_err tr_system_close_report(tr_system *sys, tr_nanos timeout,
                               tr_close_report *report)
 {
     TRI_CHECK(sys->magic == TRI_SYSTEM_MAGIC);
-    TRI_CHECK(tri_worker_current() == NULL ||
-              tri_worker_current()->sys != sys);
+    TRI_CHECK(tri_worker_current() == NULL || tri_worker_current()->sys != sys);
     tri_world *world = sys->world;
     tri_layers *layers = tri_layers_of(sys);
     // Relaxed: whoever made it has told us, or we could not know of it.
@@ -487,20 +486,21 @@ tr_err tr_system_close_report(tr_system *sys, tr_nanos timeout,
     bool clean = end_guardian(sys, user, TRI_SIG_STOP, start + span / 2);
     if (!clean) {
         collect_force(sys);
-        clean = end_guardian(sys, user, TRI_SIG_FORCE,
-                             start + span / 2 + span / 4);
+        clean =
+            end_guardian(sys, user, TRI_SIG_FORCE, start + span / 2 + span / 4);
     }
     tri_hooks_run(sys, start + span);
     clean = end_virtuals(sys, start + span) && clean;
     tri_events_flush(sys, start + span);
-    bool ended = end_guardian(sys, (tr_ref){guardian_ref(sys, sys->system).cell,
-                                            sys->system_id},
-                              TRI_SIG_STOP, start + span);
+    bool ended = end_guardian(
+        sys, (tr_ref){guardian_ref(sys, sys->system).cell, sys->system_id},
+        TRI_SIG_STOP, start + span);
     tr_ref root = {guardian_ref(sys, sys->root).cell, sys->root_id};
     // All of its time, and a second where that is over.
     tr_nanos at_least = world->ops->mono(world) + TR_SECONDS(1);
     ended = end_guardian(sys, root, TRI_SIG_STOP,
-                         TRI_MAX(start + span, at_least)) && ended;
+                         TRI_MAX(start + span, at_least)) &&
+            ended;
     // Relaxed: statistics.
     uint32_t forced =
         atomic_load_explicit(&layers->forced, memory_order_relaxed);
@@ -560,8 +560,8 @@ tr_err tr_system_run(tr_system *sys)
     tri_top_levels_close(sys);
     tri_world *world = sys->world;
     if (world->ops->wait_signal == NULL) {
-        while (atomic_load_explicit(&sys->terminating,
-                                    memory_order_acquire) == 0) {
+        while (atomic_load_explicit(&sys->terminating, memory_order_acquire) ==
+               0) {
             world->ops->park(world, &sys->terminating, 0, TR_FOREVER);
         }
         return TR_OK;
@@ -573,12 +573,12 @@ tr_err tr_system_run(tr_system *sys)
 
 /* ---- threads of the program ---- */
 
-tr_err tr_thread_start(tr_system *sys, tr_thread **out,
-                       void (*fn)(void *arg), void *arg)
+tr_err tr_thread_start(tr_system *sys, tr_thread **out, void (*fn)(void *arg),
+                       void *arg)
 {
     tri_thread *thread = NULL;
-    tr_err err = sys->world->ops->thread_start(sys->world, &thread, "outside",
-                                               fn, arg);
+    tr_err err =
+        sys->world->ops->thread_start(sys->world, &thread, "outside", fn, arg);
     *out = (tr_thread *)thread;
     return err;
 }

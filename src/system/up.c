@@ -40,9 +40,9 @@ static void unhandled(tri_worker *worker, tri_cell *cell, tr_msg *msg)
         tri_msg_free(&worker->cache, msg);
         return;
     }
-    tri_event(worker, &tr_unhandled_tr_type,
-              &(tr_unhandled){.actor = tri_cell_ref(sys, cell),
-                              .type = type->name});
+    tri_event(
+        worker, &tr_unhandled_tr_type,
+        &(tr_unhandled){.actor = tri_cell_ref(sys, cell), .type = type->name});
     tri_dead(worker, tri_cell_ref(sys, cell), msg, TR_DEAD_UNHANDLED);
 }
 
@@ -60,8 +60,7 @@ static void supervision(tri_worker *worker, tri_cell *child,
                            : tr_strerror(err);
     tri_logf(sys, TR_LOG_WARN, failure != NULL ? failure->site : NULL, path,
              "failed with %s: %s%s%s; decision: %s", tr_errname(err), text,
-             failure != NULL && failure->msg != NULL ? ", while handling "
-                                                     : "",
+             failure != NULL && failure->msg != NULL ? ", while handling " : "",
              failure != NULL && failure->msg != NULL
                  ? failure->msg->node.type->name
                  : "",
@@ -105,8 +104,7 @@ static void log_stuck(tr_system *sys, tr_ref ref, const char *name,
         layers->stuck_silent = 0;
     }
     char path[TRI_PATH_MAX];
-    tri_logf(sys, TR_LOG_WARN, NULL,
-             tr_ref_path(sys, ref, path, sizeof(path)),
+    tri_logf(sys, TR_LOG_WARN, NULL, tr_ref_path(sys, ref, path, sizeof(path)),
              "has been handling %s for %lld ms; long work belongs to "
              "tr_blocking or the blocking dispatcher",
              name, (long long)(lasts / 1000000));
@@ -128,8 +126,8 @@ static void stuck(tri_worker *worker, tr_nanos since, tr_nanos lasts)
     log_stuck(sys, ref, name, since + lasts, lasts);
     tri_actor_from who = tri_enter((tr_from){.sys = sys});
     tri_event(who.worker, &tr_stuck_tr_type,
-              &(tr_stuck){.actor = ref, .type = name, .since_ns = lasts,
-                          .at = since});
+              &(tr_stuck){
+                  .actor = ref, .type = name, .since_ns = lasts, .at = since});
     tri_leave(&who);
 }
 
@@ -164,8 +162,7 @@ static void overload(tri_worker *worker, tri_cell *cell, uint32_t depth)
         return;
     }
     tri_event(worker, &tr_overload_tr_type,
-              &(tr_overload){.actor = tri_cell_ref(sys, cell),
-                             .depth = depth});
+              &(tr_overload){.actor = tri_cell_ref(sys, cell), .depth = depth});
 }
 
 /* What one of the workers is handling for it, or NULL. */

@@ -9,7 +9,9 @@
 
 TR_MESSAGE(Tick, (uint32_t, n));
 TR_STATE(Other, (uint32_t, x));
-typedef struct Holder { Account *bad; } Holder;
+typedef struct Holder {
+    Account *bad;
+} Holder;
 
 static tr_err on_tick(tr_ctx *ctx, Account *self, const Tick *m)
 {

@@ -29,11 +29,11 @@ struct CMUnitTest {
     void *initial_state;
 };
 
-#define cmocka_unit_test(f)                   {#f, f, NULL, NULL, NULL}
-#define cmocka_unit_test_setup(f, s)          {#f, f, s, NULL, NULL}
-#define cmocka_unit_test_teardown(f, t)       {#f, f, NULL, t, NULL}
-#define cmocka_unit_test_setup_teardown(f, s, t)  {#f, f, s, t, NULL}
-#define cmocka_unit_test_prestate(f, p)       {#f, f, NULL, NULL, p}
+#define cmocka_unit_test(f)                                  {#f, f, NULL, NULL, NULL}
+#define cmocka_unit_test_setup(f, s)                         {#f, f, s, NULL, NULL}
+#define cmocka_unit_test_teardown(f, t)                      {#f, f, NULL, t, NULL}
+#define cmocka_unit_test_setup_teardown(f, s, t)             {#f, f, s, t, NULL}
+#define cmocka_unit_test_prestate(f, p)                      {#f, f, NULL, NULL, p}
 #define cmocka_unit_test_prestate_setup_teardown(f, s, t, p) {#f, f, s, t, p}
 
 #define cmocka_run_group_tests(tests, setup, teardown)                         \
@@ -42,11 +42,11 @@ struct CMUnitTest {
 #define cmocka_run_group_tests_name(name, tests, setup, teardown)              \
     cross_run(name, tests, sizeof(tests) / sizeof((tests)[0]), setup, teardown)
 
-#define print_message printf
+#define print_message    printf
 #define print_error(...) fprintf(stderr, __VA_ARGS__)
 
-__attribute__((noreturn, format(printf, 3, 4))) static inline void
-cross_fail(const char *file, int line, const char *format, ...)
+__attribute__((noreturn, format(printf, 3, 4))) static inline void cross_fail(
+    const char *file, int line, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
@@ -64,9 +64,9 @@ cross_fail(const char *file, int line, const char *format, ...)
         print_message("skipped\n");                                            \
         return;                                                                \
     } while (0)
-#define fail()        cross_fail(__FILE__, __LINE__, "failed")
+#define fail()            cross_fail(__FILE__, __LINE__, "failed")
 #define _fail(file, line) cross_fail((file), (line), "failed")
-#define fail_msg(...) cross_fail(__FILE__, __LINE__, __VA_ARGS__)
+#define fail_msg(...)     cross_fail(__FILE__, __LINE__, __VA_ARGS__)
 
 static inline void cross_true(int is, const char *text, const char *file,
                               int line)
@@ -115,11 +115,10 @@ static inline void cross_range(uint64_t value, uint64_t low, uint64_t high,
 #define CROSS_PTR(x) ((uint64_t)(uintptr_t)(x))
 #define CROSS_HERE   __FILE__, __LINE__
 
-#define assert_true(c)  cross_true(!!(c), #c, CROSS_HERE)
-#define assert_false(c) cross_true(!(c), "not " #c, CROSS_HERE)
-#define assert_null(p)  cross_true((p) == NULL, #p " == NULL", CROSS_HERE)
-#define assert_non_null(p)                                                     \
-    cross_true((p) != NULL, #p " != NULL", CROSS_HERE)
+#define assert_true(c)     cross_true(!!(c), #c, CROSS_HERE)
+#define assert_false(c)    cross_true(!(c), "not " #c, CROSS_HERE)
+#define assert_null(p)     cross_true((p) == NULL, #p " == NULL", CROSS_HERE)
+#define assert_non_null(p) cross_true((p) != NULL, #p " != NULL", CROSS_HERE)
 #define assert_int_equal(a, b)                                                 \
     cross_equal(CROSS_INT(a), CROSS_INT(b), 1, CROSS_HERE)
 #define assert_int_not_equal(a, b)                                             \
@@ -128,11 +127,10 @@ static inline void cross_range(uint64_t value, uint64_t low, uint64_t high,
     cross_equal(CROSS_PTR(a), CROSS_PTR(b), 1, CROSS_HERE)
 #define assert_ptr_not_equal(a, b)                                             \
     cross_equal(CROSS_PTR(a), CROSS_PTR(b), 0, CROSS_HERE)
-#define assert_string_equal(a, b)     cross_string(a, b, 1, CROSS_HERE)
-#define assert_string_not_equal(a, b) cross_string(a, b, 0, CROSS_HERE)
-#define assert_memory_equal(a, b, n)  cross_memory(a, b, n, 1, CROSS_HERE)
-#define assert_memory_not_equal(a, b, n)                                       \
-    cross_memory(a, b, n, 0, CROSS_HERE)
+#define assert_string_equal(a, b)        cross_string(a, b, 1, CROSS_HERE)
+#define assert_string_not_equal(a, b)    cross_string(a, b, 0, CROSS_HERE)
+#define assert_memory_equal(a, b, n)     cross_memory(a, b, n, 1, CROSS_HERE)
+#define assert_memory_not_equal(a, b, n) cross_memory(a, b, n, 0, CROSS_HERE)
 #define assert_in_range(x, low, high)                                          \
     cross_range(CROSS_INT(x), CROSS_INT(low), CROSS_INT(high), 1, CROSS_HERE)
 #define assert_not_in_range(x, low, high)                                      \

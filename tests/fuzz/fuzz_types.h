@@ -39,9 +39,8 @@ TR_MESSAGE(Options, (optional, uint8_t, byte), (optional, int64_t, number),
            (optional, nested, Sequences, all));
 
 static const tr_type *const fuzz_types[] = {
-    &Empty_tr_type,     &Scalars_tr_type, &Pointers_tr_type,
-    &Sequences_tr_type, &Inner_tr_type,   &Outer_tr_type,
-    &Options_tr_type,
+    &Empty_tr_type, &Scalars_tr_type, &Pointers_tr_type, &Sequences_tr_type,
+    &Inner_tr_type, &Outer_tr_type,   &Options_tr_type,
 };
 
 /* Holds a value of any of them. */

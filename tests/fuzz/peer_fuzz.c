@@ -16,9 +16,9 @@
 #include "cluster/bus.h"
 
 enum {
-    TOKENS_MAX = 512,   // of one input
-    PACKETS_MAX = 64,   // from the bus between two steps; more are lost
-    STEPS_END = 40,     // after the last item
+    TOKENS_MAX = 512,  // of one input
+    PACKETS_MAX = 64,  // from the bus between two steps; more are lost
+    STEPS_END = 40,    // after the last item
 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -43,7 +43,7 @@ static tr_err on_sum(tr_ctx *ctx, void *self, const Sum *m)
 TR_ACTOR(adder, void, TR_ON(Plus, on_plus), TR_ON(Sum, on_sum));
 
 typedef struct peer {
-    tri_session session;   // first
+    tri_session session;  // first
     tri_transport base;
     tr_sim *sim;
     tr_system *sys;
@@ -51,8 +51,8 @@ typedef struct peer {
     tri_reader input;
     tr_bytes packets[PACKETS_MAX];  // owned, from the bus
     uint32_t count;
-    uint64_t token;       // the last that the bus has sent
-    uint64_t correlation; // likewise
+    uint64_t token;        // the last that the bus has sent
+    uint64_t correlation;  // likewise
 } peer;
 
 static peer *of(tri_session *s)
@@ -163,10 +163,22 @@ static void run(peer *f, int steps)
 static const char *some_name(peer *f)
 {
     static const char *const names[] = {
-        "shop::adder/a", "shop::adder/b", "shop::adder/c", "shop::far/a",
-        "shop::far/b",   "shop::none/a",  "other::far/a",  "adder",
-        "far",           "shop",          "",              "Plus",
-        "Sum",           "no name",       "shop::far/",    "localhost:1",
+        "shop::adder/a",
+        "shop::adder/b",
+        "shop::adder/c",
+        "shop::far/a",
+        "shop::far/b",
+        "shop::none/a",
+        "other::far/a",
+        "adder",
+        "far",
+        "shop",
+        "",
+        "Plus",
+        "Sum",
+        "no name",
+        "shop::far/",
+        "localhost:1",
     };
     return names[tri_read_u8(&f->input) % TRI_COUNT_OF(names)];
 }
@@ -274,18 +286,19 @@ static void no_log(void *user, const tr_log_record *record)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static const tri_transport_ops transport = {.send = from_bus};
-    static const tri_session_ops ops = {.send = to_bus, .take = take,
-                                        .done = done, .lost = lost,
+    static const tri_session_ops ops = {.send = to_bus,
+                                        .take = take,
+                                        .done = done,
+                                        .lost = lost,
                                         .begin = hello};
     peer f = {.base.ops = &transport,
               .input = {.at = data, .end = data + size}};
     TRI_CHECK(tr_sim_new(&f.sim, 1) == TR_OK);
     TRI_CHECK(tr_system_open(&f.sys, .ns = "shop", .log = no_log,
                              .world = tr_sim_world(f.sim)) == TR_OK);
-    TRI_CHECK(tri_bus_join(f.sys,
-                           &(tri_bus_options){.transport = &f.base,
-                                              .nodes = 2, .life = 1}) ==
-              TR_OK);
+    TRI_CHECK(tri_bus_join(f.sys, &(tri_bus_options){.transport = &f.base,
+                                                     .nodes = 2,
+                                                     .life = 1}) == TR_OK);
     TRI_CHECK(tr_host(f.sys, adder) == TR_OK);
     tri_session_init(&f.session, &ops, &f.sys->mem, 1, 1, 0);
     run_program(&f);

@@ -58,8 +58,8 @@ static unsigned replay_folder(const char *folder)
     for (struct dirent *entry; (entry = readdir(dir)) != NULL;) {
         char path[4096];
         if (entry->d_name[0] == '.') continue;
-        int length = snprintf(path, sizeof(path), "%s/%s", folder,
-                              entry->d_name);
+        int length =
+            snprintf(path, sizeof(path), "%s/%s", folder, entry->d_name);
         if (length < 0 || (size_t)length >= sizeof(path)) {
             fprintf(stderr, "%s: name too long\n", entry->d_name);
             exit(2);

@@ -27,8 +27,8 @@ static void head_again(const tri_stored *first)
     tri_codec_error error;
     int size = snprintf(text, sizeof(text), "%s", first->type);
     if (first->number != 0 || first->chain != 0) {
-        size += snprintf(text + size, sizeof(text) - (size_t)size,
-                         "@%" PRIu64, first->number);
+        size += snprintf(text + size, sizeof(text) - (size_t)size, "@%" PRIu64,
+                         first->number);
         if (first->chain != 0) {
             size += snprintf(text + size, sizeof(text) - (size_t)size,
                              "#%" PRIx64, first->chain);

@@ -17,10 +17,9 @@ static tr_err nothing_is_wrong(tr_sim *sim, void *user)
         tr_system *sys = tr_sim_node(sim, n);
         for (uint32_t i = 0; i < COUNTERS; i++) {
             // Any answer will do, an error, too: the counter looks itself.
-            tr_err err =
-                tr_ask(sys, tr_virtual(sys, "counter", names[i]), NULL,
-                       TR_SECONDS(5), Look, .board = (uint64_t)(uintptr_t)b,
-                       .node = n, .index = i);
+            tr_err err = tr_ask(
+                sys, tr_virtual(sys, "counter", names[i]), NULL, TR_SECONDS(5),
+                Look, .board = (uint64_t)(uintptr_t)b, .node = n, .index = i);
             b->errors += err != TR_OK;
         }
     }
@@ -33,16 +32,15 @@ int main(int argc, char **argv)
 
     return few_seeds(
         argc, argv, "20",
-        TR_OPTIONS(tr_sim_options, .seed = 1, .nodes = NODES, .begin = begin,
-                   .node = node, .workload = workload,
-                   .invariant = states_are_right, .at_end = nothing_is_wrong,
-                   .user = &b,
-                   .faults = TR_OPTIONS(
-                       tr_faults, .node_kill = 0.0005, .early_wake = 0.01,
-                       .disk_error = 0.0005, .disk_full = 0.0005,
-                       .disk_slow = 0.005, .torn_write = 0.0005,
-                       .lost_write = 0.002, .misdirected_write = 0.002,
-                       .disk_bit_flip = 0.002, .sync_lie = 0.01,
-                       .disk_lost = 0.1,
-                       .delay_max = TR_MS(200), .pause_max = TR_SECONDS(2))));
+        TR_OPTIONS(
+            tr_sim_options, .seed = 1, .nodes = NODES, .begin = begin,
+            .node = node, .workload = workload, .invariant = states_are_right,
+            .at_end = nothing_is_wrong, .user = &b,
+            .faults = TR_OPTIONS(
+                tr_faults, .node_kill = 0.0005, .early_wake = 0.01,
+                .disk_error = 0.0005, .disk_full = 0.0005, .disk_slow = 0.005,
+                .torn_write = 0.0005, .lost_write = 0.002,
+                .misdirected_write = 0.002, .disk_bit_flip = 0.002,
+                .sync_lie = 0.01, .disk_lost = 0.1, .delay_max = TR_MS(200),
+                .pause_max = TR_SECONDS(2))));
 }

@@ -26,18 +26,18 @@ enum { NODES = 2, JOURNALS = 4, ENTRIES = 150, SNAPSHOT = 7 };
 
 /* What the workload knows of a journal; it survives its node. */
 typedef struct known {
-    uint64_t sent;              // entries 1 to this were asked for
-    bool acked[ENTRIES + 1];    // and these answered
+    uint64_t sent;            // entries 1 to this were asked for
+    bool acked[ENTRIES + 1];  // and these answered
 } known;
 
 typedef struct board {
     known journals[NODES][JOURNALS];
     uint32_t refused[NODES];  // times in a row that a store did not open
     uint64_t acks, errors, boots, looks;
-    uint64_t wrong;           // states that cannot be
-    char what[200];           // the last one of them
-    bool disks_lie;           // entries may be missing at the end, or all
-    bool over;                // no more faults
+    uint64_t wrong;  // states that cannot be
+    char what[200];  // the last one of them
+    bool disks_lie;  // entries may be missing at the end, or all
+    bool over;       // no more faults
 } board;
 
 /* The two halves of an entry. */
@@ -97,8 +97,8 @@ static void closed(tr_ctx *ctx, Journal *self, const Closed *e)
     self->open = 0;
 }
 
-static void complain(board *b, uint32_t node, uint32_t index,
-                     const char *what, uint64_t number)
+static void complain(board *b, uint32_t node, uint32_t index, const char *what,
+                     uint64_t number)
 {
     b->wrong++;
     snprintf(b->what, sizeof(b->what),
@@ -168,8 +168,7 @@ static tr_err check_event(tr_ctx *ctx, const tr_stored_event *e, const Look *m,
     uint64_t seal;
 
     if (strcmp(e->type, half == 0 ? "Opened" : "Closed") != 0) {
-        complain(b, m->node, m->index, "(event) is half an entry",
-                 e->sequence);
+        complain(b, m->node, m->index, "(event) is half an entry", e->sequence);
         return TR_OK;
     }
     if (half == 0) {
@@ -272,8 +271,7 @@ static void write_one(tr_sim *sim, board *b, uint32_t n, uint32_t i)
     tr_system *sys = tr_sim_node(sim, n);
     known *k = &b->journals[n][i];
     // Some do not wait for long, so that appends overlap.
-    tr_nanos timeout =
-        tr_sim_random(sim, 3) == 0 ? TR_MS(1) : TR_SECONDS(2);
+    tr_nanos timeout = tr_sim_random(sim, 3) == 0 ? TR_MS(1) : TR_SECONDS(2);
 
     if (sys == NULL) {
         return;
@@ -298,8 +296,7 @@ static tr_err look(tr_sim *sim, board *b, uint32_t n, uint32_t i,
         return TR_ESTOPPED;
     }
     return tr_ask(sys, tr_virtual(sys, kind_of(i), names[i]), NULL, timeout,
-                  Look, .board = (uint64_t)(uintptr_t)b, .node = n,
-                  .index = i);
+                  Look, .board = (uint64_t)(uintptr_t)b, .node = n, .index = i);
 }
 
 static void begin(tr_sim *sim, void *user)

@@ -166,9 +166,9 @@ static void ask(tr_ctx *ctx, tr_ref ref)
     board *b = &the_board;
     Answer answer = {0};
     uint64_t number = ++b->begun;
-    tr_err err = tr_ask(ctx, ref, &answer, TR_MINUTES(30), Question,
-                        .number = number,
-                        .how = (uint32_t)tr_sim_random(b->sim, 100));
+    tr_err err =
+        tr_ask(ctx, ref, &answer, TR_MINUTES(30), Question, .number = number,
+               .how = (uint32_t)tr_sim_random(b->sim, 100));
 
     b->ended++;
     if (err != TR_OK) {
@@ -263,7 +263,7 @@ int main(int argc, char **argv)
     return few_seeds(
         argc, argv, "50",
         TR_OPTIONS(tr_sim_options, .seed = 1, .begin = begin, .node = node,
-                   .workload = workload, .invariant = holds,
-                   .at_end = at_rest, .user = &the_board,
+                   .workload = workload, .invariant = holds, .at_end = at_rest,
+                   .user = &the_board,
                    .faults = TR_OPTIONS(tr_faults, .early_wake = 0.01)));
 }

@@ -23,8 +23,8 @@
 
 enum { KEYS = 4, CLIENTS = 4, ROUNDS = 40, AT_ONCE = 3, LIVES = 4096 };
 
-#define IDLE  TR_SECONDS(2)
-#define LATE  TR_MS(300)  // a busy world may be so late
+#define IDLE TR_SECONDS(2)
+#define LATE TR_MS(300)  // a busy world may be so late
 
 static const char *const keys[KEYS] = {"a", "b", "c", "d"};
 
@@ -36,7 +36,10 @@ typedef struct board {
     int64_t next[CLIENTS];
     uint32_t done, answers, timeouts, failures;
     const char *broken;  // what does not hold
-    struct { uint64_t id; uint32_t state; } states[LIVES];
+    struct {
+        uint64_t id;
+        uint32_t state;
+    } states[LIVES];
     tr_system *sys;
 } board;
 
@@ -168,11 +171,11 @@ static void one_by_one(tr_ctx *ctx, Client *self, tr_ref ref, tr_nanos timeout)
     int64_t number = ++b->next[self->index];
     Answer answer;
     tr_nanos began = tr_now(ctx);
-    tr_err err = TR_BUGGIFY(ctx, 0.3)
-                     ? tr_ask(ctx, ref, &answer, timeout, Read,
-                              .number = number)
-                     : tr_ask(ctx, ref, &answer, timeout, Write,
-                              .client = self->index, .number = number);
+    tr_err err =
+        TR_BUGGIFY(ctx, 0.3)
+            ? tr_ask(ctx, ref, &answer, timeout, Read, .number = number)
+            : tr_ask(ctx, ref, &answer, timeout, Write, .client = self->index,
+                     .number = number);
     look_at(err, number, &answer, began, timeout);
 }
 
@@ -202,8 +205,8 @@ static tr_err client_run(tr_ctx *ctx, Client *self)
 {
     board *b = &the_board;
     for (uint32_t round = 0; round < ROUNDS && !tr_stopping(ctx); round++) {
-        tr_ref ref = tr_virtual(ctx, "counter",
-                                keys[tr_sim_random(b->sim, KEYS)]);
+        tr_ref ref =
+            tr_virtual(ctx, "counter", keys[tr_sim_random(b->sim, KEYS)]);
         tr_nanos timeout = TR_BUGGIFY(ctx, 0.3) ? TR_MS(50) : TR_SECONDS(20);
         if (tr_sim_random(b->sim, 3) == 0) {
             several(ctx, self, ref, timeout);
@@ -211,8 +214,8 @@ static tr_err client_run(tr_ctx *ctx, Client *self)
             one_by_one(ctx, self, ref, timeout);
         }
         if (tr_sim_random(b->sim, 4) == 0) {
-            TR_TRY(tr_sleep(ctx,
-                            (tr_nanos)tr_sim_random(b->sim, 2 * IDLE) + 1));
+            TR_TRY(
+                tr_sleep(ctx, (tr_nanos)tr_sim_random(b->sim, 2 * IDLE) + 1));
         }
     }
     b->done++;
@@ -252,10 +255,10 @@ static tr_err node(tr_system *sys, uint32_t index, void *user)
     (void)index;
     b->sys = sys;
     TR_TRY(tr_on_event(sys, tr_lifecycle, on_lifecycle, b));
-    return tr_host(sys, counter, .idle = IDLE,
-                   .spawn = TR_OPTIONS(tr_spawn_options,
-                                       .supervision = TR_SUPERVISE(
-                                           .max_restarts = 1000)));
+    return tr_host(
+        sys, counter, .idle = IDLE,
+        .spawn = TR_OPTIONS(tr_spawn_options,
+                            .supervision = TR_SUPERVISE(.max_restarts = 1000)));
 }
 
 static tr_err workload(tr_sim *sim, void *user)
@@ -315,7 +318,7 @@ int main(int argc, char **argv)
     return few_seeds(
         argc, argv, "20",
         TR_OPTIONS(tr_sim_options, .seed = 1, .nodes = 1, .node = fresh_node,
-                   .workload = workload, .invariant = holds,
-                   .at_end = at_rest, .user = &the_board,
+                   .workload = workload, .invariant = holds, .at_end = at_rest,
+                   .user = &the_board,
                    .faults = TR_OPTIONS(tr_faults, .early_wake = 0.01)));
 }

@@ -42,8 +42,7 @@ static void gone(void *arg)
 
 static const tri_up *up;  // of every system
 
-static void on_dead(tri_worker *worker, tr_ref to, tr_msg *msg,
-                    uint32_t reason)
+static void on_dead(tri_worker *worker, tr_ref to, tr_msg *msg, uint32_t reason)
 {
     the_board.dead += msg->node.type == &Note_tr_type;
     up->dead_letter(worker, to, msg, reason);
@@ -159,8 +158,9 @@ static tr_err taken_over(tr_sim *sim, board *b, uint32_t key)
         if (err == TR_OK) {
             return answer.count > counted
                        ? TR_OK
-                       : tr_sim_fail(sim, "%s: %" PRIu64 " was answered, now %"
-                                     PRIu64, keys[key], counted, answer.count);
+                       : tr_sim_fail(
+                             sim, "%s: %" PRIu64 " was answered, now %" PRIu64,
+                             keys[key], counted, answer.count);
         }
         pass(sim, TR_MS(200));
     }
@@ -257,8 +257,8 @@ static tr_err accounted(tr_sim *sim, board *b)
                ? TR_OK
                : tr_sim_fail(sim,
                              "%" PRIu64 " notes, %" PRIu64 " handled, %" PRIu64
-                             " dead letters", b->noted, b->handled,
-                             b->dead);
+                             " dead letters",
+                             b->noted, b->handled, b->dead);
 }
 
 static tr_err all_left(tr_sim *sim, void *user)
@@ -277,14 +277,14 @@ int main(int argc, char **argv)
         argc, argv, "20",
         TR_OPTIONS(tr_sim_options, .seed = 1, .nodes = NODES,
                    .begin = begin_leaving, .node = leaving_node,
-                   .workload = leaving, .invariant = holds,
-                   .at_end = all_left, .user = &the_board,
+                   .workload = leaving, .invariant = holds, .at_end = all_left,
+                   .user = &the_board,
                    .faults = TR_OPTIONS(
-                       tr_faults, .drop = 0.02, .delay = 0.03,
-                       .reorder = 0.03, .duplicate = 0.03, .bit_flip = 0.01,
-                       .partition = 0.05, .half_open = 0.05, .one_way = 0.05,
-                       .swizzle = 0.05, .slow_link = 0.05, .clog = 0.05,
-                       .early_wake = 0.01, .clock_skew = 0.0001,
-                       .clock_jump = 0.0001, .node_pause = 0.00005,
-                       .delay_max = TR_MS(200), .pause_max = TR_SECONDS(2))));
+                       tr_faults, .drop = 0.02, .delay = 0.03, .reorder = 0.03,
+                       .duplicate = 0.03, .bit_flip = 0.01, .partition = 0.05,
+                       .half_open = 0.05, .one_way = 0.05, .swizzle = 0.05,
+                       .slow_link = 0.05, .clog = 0.05, .early_wake = 0.01,
+                       .clock_skew = 0.0001, .clock_jump = 0.0001,
+                       .node_pause = 0.00005, .delay_max = TR_MS(200),
+                       .pause_max = TR_SECONDS(2))));
 }

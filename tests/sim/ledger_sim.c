@@ -122,8 +122,8 @@ static void apply_marked(Ledger *self, const Marked *e)
 
 static tr_err on_ledger_look(tr_ctx *ctx, const Ledger *self, const Look *m)
 {
-    check("ledger", &the_board.ledgers[m->node][key_of(ctx)],
-          tr_sequence(ctx), self->chain);
+    check("ledger", &the_board.ledgers[m->node][key_of(ctx)], tr_sequence(ctx),
+          self->chain);
     if (self->count != tr_sequence(ctx)) {
         broken("ledger", self->count, "events and sequence differ");
     }
@@ -233,9 +233,9 @@ static tr_err workload(tr_sim *sim, void *user)
         }
         if (sys != NULL) {
             // What becomes of it is the actor's to say.
-            tr_err err = tr_ask(sys, tr_virtual(sys, kind, keys[key]), NULL,
-                                TR_SECONDS(2), Add, .node = n,
-                                .number = ++b->next);
+            tr_err err =
+                tr_ask(sys, tr_virtual(sys, kind, keys[key]), NULL,
+                       TR_SECONDS(2), Add, .node = n, .number = ++b->next);
             (void)err;
         }
         if (tr_sim_random(sim, 30) == 0) {
@@ -281,11 +281,11 @@ int main(int argc, char **argv)
         TR_OPTIONS(tr_sim_options, .seed = 1, .nodes = NODES, .begin = begin,
                    .node = node, .workload = workload, .invariant = holds,
                    .at_end = all_look, .user = &the_board,
-                   .faults = TR_OPTIONS(
-                       tr_faults, .node_kill = 0.0003, .early_wake = 0.01,
-                       .disk_error = 0.002, .disk_full = 0.001,
-                       .disk_slow = 0.01, .torn_write = 0.001,
-                       .delay_max = TR_MS(200))));
+                   .faults = TR_OPTIONS(tr_faults, .node_kill = 0.0003,
+                                        .early_wake = 0.01, .disk_error = 0.002,
+                                        .disk_full = 0.001, .disk_slow = 0.01,
+                                        .torn_write = 0.001,
+                                        .delay_max = TR_MS(200))));
 
     close_elsewhere(&the_board);
     return status;

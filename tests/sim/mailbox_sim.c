@@ -119,9 +119,9 @@ static tr_err node(tr_system *sys, uint32_t index, void *user)
     (void)index;
     TR_TRY(tr_on_event(sys, tr_dead_letter, on_dead_letter, b));
     for (uint32_t i = 0; i < BOXES; i++) {
-        b->boxes[i] = tr_spawn(sys, box, .mailbox_limit = LIMIT,
-                               .overflow = policies[i],
-                               TR_INIT(box, .board = b, .index = i));
+        b->boxes[i] =
+            tr_spawn(sys, box, .mailbox_limit = LIMIT, .overflow = policies[i],
+                     TR_INIT(box, .board = b, .index = i));
     }
     return TR_OK;
 }
@@ -141,15 +141,18 @@ static tr_err one_more(tr_sim *sim, board *b)
     for (uint32_t i = 0; i < BOXES; i++) {
         uint64_t before = b->handled[i];
         if (b->sent[i] != b->handled[i] + b->dead[i]) {
-            return tr_sim_fail(sim, "box %" PRIu32 ": %" PRIu64 " sent, %"
-                               PRIu64 " handled, %" PRIu64 " dead", i,
-                               b->sent[i], b->handled[i], b->dead[i]);
+            return tr_sim_fail(sim,
+                               "box %" PRIu32 ": %" PRIu64 " sent, %" PRIu64
+                               " handled, %" PRIu64 " dead",
+                               i, b->sent[i], b->handled[i], b->dead[i]);
         }
         send(sys, b, SENDERS, i);
         tr_sim_advance(sim, TR_SECONDS(1));
         if (b->handled[i] != before + 1) {
-            return tr_sim_fail(sim, "box %" PRIu32 " is empty and takes "
-                               "nothing", i);
+            return tr_sim_fail(sim,
+                               "box %" PRIu32 " is empty and takes "
+                               "nothing",
+                               i);
         }
     }
     return TR_OK;
@@ -194,7 +197,7 @@ int main(int argc, char **argv)
     return few_seeds(
         argc, argv, "100",
         TR_OPTIONS(tr_sim_options, .seed = 1, .begin = begin, .node = node,
-                   .workload = workload, .invariant = holds,
-                   .at_end = at_rest, .user = &b,
+                   .workload = workload, .invariant = holds, .at_end = at_rest,
+                   .user = &b,
                    .faults = TR_OPTIONS(tr_faults, .early_wake = 0.01)));
 }

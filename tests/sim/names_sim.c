@@ -86,20 +86,18 @@ static tr_err on_go(tr_ctx *ctx, void *self, const Go *m)
         uint32_t key = (uint32_t)tr_sim_random(b->sim, KEYS);
         for (uint64_t n = tr_sim_random(b->sim, 5) + 1; n > 0; n--) {
             tr_tell_virtual(ctx, "target", keys[key], Numbered,
-                            .board = m->board, .key = key,
-                            .teller = m->teller,
+                            .board = m->board, .key = key, .teller = m->teller,
                             .number = ++b->sent[key][m->teller]);
         }
         uint32_t old = (uint32_t)tr_sim_random(b->sim, KEYS);
         if (b->seen[old].cell != 0 && tr_sim_random(b->sim, 4) == 0) {
             b->refused += tr_try_tell(ctx, b->seen[old], Stray,
-                                      .board = m->board,
-                                      .key = old) != TR_OK;
+                                      .board = m->board, .key = old) != TR_OK;
             tr_stop(ctx, b->seen[old]);
         }
         if (tr_sim_random(b->sim, 3) == 0) {
-            TR_TRY(tr_sleep(ctx,
-                            (tr_nanos)tr_sim_random(b->sim, 2 * IDLE) + 1));
+            TR_TRY(
+                tr_sleep(ctx, (tr_nanos)tr_sim_random(b->sim, 2 * IDLE) + 1));
         }
     }
     b->done++;
@@ -126,8 +124,8 @@ static tr_err workload(tr_sim *sim, void *user)
         return tr_ref_err(kept);
     }
     for (uint32_t i = 0; i < TELLERS; i++) {
-        tr_tell(sys, tr_spawn(sys, teller), Go,
-                .board = (uint64_t)(uintptr_t)b, .teller = i);
+        tr_tell(sys, tr_spawn(sys, teller), Go, .board = (uint64_t)(uintptr_t)b,
+                .teller = i);
     }
     while (b->done < TELLERS) {
         tr_sim_advance(sim, TR_SECONDS(1));
@@ -180,8 +178,7 @@ int main(int argc, char **argv)
         TR_OPTIONS(tr_sim_options, .seed = 1, .nodes = 1, .node = node,
                    .workload = workload, .invariant = in_order,
                    .at_end = all_handled, .user = &b,
-                   .faults = TR_OPTIONS(tr_faults, .early_wake = 0.01,
-                                        .node_pause = 0.0001,
-                                        .clock_skew = 0.0001,
-                                        .pause_max = TR_SECONDS(3))));
+                   .faults = TR_OPTIONS(
+                       tr_faults, .early_wake = 0.01, .node_pause = 0.0001,
+                       .clock_skew = 0.0001, .pause_max = TR_SECONDS(3))));
 }

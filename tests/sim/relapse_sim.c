@@ -48,7 +48,6 @@ int main(int argc, char **argv)
         argc, argv, "20",
         TR_OPTIONS(tr_sim_options, .seed = 1, .nodes = NODES,
                    .begin = begin_untold, .node = node, .workload = deaths,
-                   .invariant = holds, .at_end = all_told,
-                   .user = &the_board,
+                   .invariant = holds, .at_end = all_told, .user = &the_board,
                    .faults = TR_OPTIONS(tr_faults, .early_wake = 0.01)));
 }

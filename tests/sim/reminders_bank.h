@@ -32,14 +32,14 @@ enum {
 /* One setting of a reminder; it survives its node. */
 typedef struct setting {
     uint32_t node, clock, name;
-    tr_nanos due;       // not before this; of the world's clock
+    tr_nanos due;  // not before this; of the world's clock
     tr_nanos period;
-    bool answered;      // it is set
-    bool replaced;      // somebody tried to set it anew, or to forget it
-    bool forgotten;     // and that was answered, in this life of the node:
+    bool answered;   // it is set
+    bool replaced;   // somebody tried to set it anew, or to forget it
+    bool forgotten;  // and that was answered, in this life of the node:
     uint64_t life;
     uint64_t rings;
-    uint64_t calls;     // of the handler, also those that could not save
+    uint64_t calls;  // of the handler, also those that could not save
 } setting;
 
 typedef struct board {
@@ -165,22 +165,23 @@ static void set_one(tr_sim *sim, board *b, tr_system *sys, uint32_t n,
     uint64_t number = b->count;
 
     mark(b, n, c, name, false);
-    b->sets[b->count++] = (setting){.node = n, .clock = c, .name = name,
+    b->sets[b->count++] = (setting){.node = n,
+                                    .clock = c,
+                                    .name = name,
                                     .due = tr_sim_now(sim) + delay,
                                     .period = period};
     uint64_t life = b->lives[n];
-    tr_err err = tr_ask(sys, tr_virtual(sys, "timepiece", clocks[c]), NULL,
-                        timeout, Set, .board = (uint64_t)(uintptr_t)b,
-                        .node = n, .name = names[name], .delay = delay,
-                        .period = period, .number = number);
+    tr_err err =
+        tr_ask(sys, tr_virtual(sys, "timepiece", clocks[c]), NULL, timeout, Set,
+               .board = (uint64_t)(uintptr_t)b, .node = n, .name = names[name],
+               .delay = delay, .period = period, .number = number);
     b->sets[number].answered = err == TR_OK;
     b->answers += err == TR_OK;
     b->errors += err != TR_OK;
     // The older ones are gone as if they were forgotten.
     for (uint64_t i = 0; err == TR_OK && i < number; i++) {
         setting *s = &b->sets[i];
-        if (s->node == n && s->clock == c && s->name == name &&
-            !s->forgotten) {
+        if (s->node == n && s->clock == c && s->name == name && !s->forgotten) {
             s->forgotten = true;
             s->life = life;
         }

@@ -21,7 +21,7 @@
 #include "storage/storage.h"
 
 typedef struct remote_store {
-    tr_storage base;  // first
+    tr_storage base;     // first
     tr_storage *behind;  // NULL: down
     tri_list under_way;  // relays whose callers wait
     uint64_t lost;       // calls that were cut off
@@ -79,8 +79,8 @@ static inline void remote_refuse(tri_store_op *op, tr_err err)
 static inline void remote_ask(remote_store *front, tri_store_op *op)
 {
     TRI_CHECK(op->event_count == 0);  // states only
-    relay *it = calloc(1, sizeof(*it) + op->key.size + op->name.size +
-                              op->bytes.size);
+    relay *it =
+        calloc(1, sizeof(*it) + op->key.size + op->name.size + op->bytes.size);
     TRI_CHECK(it != NULL);
     char *at = it->bytes;
 
@@ -118,9 +118,8 @@ static inline void remote_close(tr_storage *storage)
 
 static inline tr_err remote_new(tr_storage **out)
 {
-    static const tri_storage_ops ops = {.name = "remote",
-                                        .submit = remote_submit,
-                                        .close = remote_close};
+    static const tri_storage_ops ops = {
+        .name = "remote", .submit = remote_submit, .close = remote_close};
     remote_store *front = calloc(1, sizeof(*front));
 
     if (front == NULL) {
@@ -158,10 +157,10 @@ static inline tr_err remote_up(remote_store *front, tr_system *sys)
     tr_storage *store;
     char why[TRI_STORE_TEXT_SIZE];  // faults are no news
 
-    TR_TRY(tr_storage_sqlite_with(
-        &store, "cluster.db",
-        TR_OPTIONS(tr_storage_options, .system = sys, .text = why,
-                   .text_size = sizeof(why))));
+    TR_TRY(tr_storage_sqlite_with(&store, "cluster.db",
+                                  TR_OPTIONS(tr_storage_options, .system = sys,
+                                             .text = why,
+                                             .text_size = sizeof(why))));
     // Called before the store is closed.
     TR_TRY(tr_system_on_closed(sys, remote_closed, front));
     front->behind = store;

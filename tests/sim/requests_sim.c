@@ -141,19 +141,16 @@ static tr_err on_go(tr_ctx *ctx, Client *self, const Go *m)
         tr_ref to = b->desks[tr_sim_random(b->sim, DESKS)];
         for (uint64_t i = 0; i < count; i++) {
             tr_nanos span = spans[tr_sim_random(b->sim, 3)];
-            futures[i] = tr_async(ctx, to, span, Question,
-                                  .number = first + i,
+            futures[i] = tr_async(ctx, to, span, Question, .number = first + i,
                                   .until = tr_now(ctx) + span,
-                                  .how = (uint32_t)tr_sim_random(b->sim,
-                                                                 1024));
+                                  .how = (uint32_t)tr_sim_random(b->sim, 1024));
         }
         b->begun += count;
         for (uint64_t i = 0; i < count; i++) {
             take(ctx, b, futures[i], first + i);
         }
         if (tr_sim_random(b->sim, 3) == 0) {
-            TR_TRY(tr_sleep(ctx, (tr_nanos)tr_sim_random(b->sim,
-                                                         TR_MS(500))));
+            TR_TRY(tr_sleep(ctx, (tr_nanos)tr_sim_random(b->sim, TR_MS(500))));
         }
     }
     b->done++;
@@ -244,8 +241,9 @@ static tr_err all_answered(tr_sim *sim, void *user)
                            b->begun, b->ended);
     }
     if (b->late > b->timeouts) {
-        return tr_sim_fail(sim, "%" PRIu64 " late answers for %" PRIu64
-                           " that had given up", b->late, b->timeouts);
+        return tr_sim_fail(
+            sim, "%" PRIu64 " late answers for %" PRIu64 " that had given up",
+            b->late, b->timeouts);
     }
     return TR_OK;
 }

@@ -32,9 +32,9 @@ typedef struct model {
     uint32_t restarts;  // in this window
     tr_nanos window;    // when it began
     tr_nanos failed_at, backoff;
-    bool failing;       // failed, and not started again
-    bool doomed;        // ... and must not be
-    bool wished;        // somebody stops it
+    bool failing;  // failed, and not started again
+    bool doomed;   // ... and must not be
+    bool wished;   // somebody stops it
 } model;
 
 typedef struct board {
@@ -157,13 +157,13 @@ static void add_child(tr_ctx *ctx, board *b, uint32_t i)
         .backoff_min = TR_MS(1 + (tr_nanos)tr_sim_random(b->sim, 100)),
         .backoff_max = TR_MS(100 + (tr_nanos)tr_sim_random(b->sim, 400)),
     };
-    m->ref = tr_spawn(
-        ctx, child, .name = names[i],
-        .supervision = TR_SUPERVISE(
-            .max_restarts = m->max, .within = m->within,
-            .backoff_min = m->backoff_min, .backoff_max = m->backoff_max,
-            .on_limit = TR_STOP),
-        TR_INIT(child, .board = b, .index = i));
+    m->ref = tr_spawn(ctx, child, .name = names[i],
+                      .supervision = TR_SUPERVISE(.max_restarts = m->max,
+                                                  .within = m->within,
+                                                  .backoff_min = m->backoff_min,
+                                                  .backoff_max = m->backoff_max,
+                                                  .on_limit = TR_STOP),
+                      TR_INIT(child, .board = b, .index = i));
     if (tr_ref_err(m->ref) != TR_OK) {
         broken(b, "the name of one that has ended is not free");
         return;
@@ -221,8 +221,8 @@ TR_ACTOR(family, Family, TR_HOOK(pre_start, family_start),
 static tr_err on_join(tr_ctx *ctx, Family *self, const Join *m)
 {
     board *b = self->board;
-    tr_err err = tr_join(ctx, b->models[m->index].ref, TR_MINUTES(50), NULL,
-                         NULL);
+    tr_err err =
+        tr_join(ctx, b->models[m->index].ref, TR_MINUTES(50), NULL, NULL);
 
     if (err != TR_OK && err != TR_ENOENT) {
         broken(b, "a join that nobody has ended");
@@ -237,8 +237,7 @@ TR_ACTOR(joiner, Family, TR_ON(Join, on_join));
 
 static tr_ref new_family(tr_system *sys, board *b)
 {
-    return tr_spawn(sys, family, .name = "family",
-                    TR_INIT(family, .board = b));
+    return tr_spawn(sys, family, .name = "family", TR_INIT(family, .board = b));
 }
 
 static tr_err node(tr_system *sys, uint32_t index, void *user)

@@ -50,8 +50,8 @@ static tr_err node(tr_system *sys, uint32_t index, void *user)
 
     (void)index;
     for (uint32_t i = 0; i < ROUTERS; i++) {
-        b->routers[i] = tr_router(sys, worker, .routing = ways[i],
-                                  .count = 3, .field = "key");
+        b->routers[i] = tr_router(sys, worker, .routing = ways[i], .count = 3,
+                                  .field = "key");
         TR_TRY(tr_ref_err(b->routers[i]));
     }
     return TR_OK;
@@ -113,8 +113,8 @@ int main(int argc, char **argv)
     return few_seeds(
         argc, argv, "100",
         TR_OPTIONS(tr_sim_options, .seed = 1, .begin = begin, .node = node,
-                   .workload = workload, .invariant = holds,
-                   .at_end = all_done, .user = &b,
+                   .workload = workload, .invariant = holds, .at_end = all_done,
+                   .user = &b,
                    .faults = TR_OPTIONS(tr_faults, .early_wake = 0.01,
                                         .node_pause = 0.001,
                                         .pause_max = TR_SECONDS(3))));

@@ -31,10 +31,10 @@ typedef struct board {
     known counters[NODES][COUNTERS];
     uint32_t refused[NODES];  // times in a row that a store did not open
     uint64_t acks, errors, boots;
-    uint64_t wrong;    // states that cannot be
-    char what[160];    // the last one of them
-    bool disks_lie;    // old states, lost states and lost files may be
-    bool over;         // no more faults
+    uint64_t wrong;  // states that cannot be
+    char what[160];  // the last one of them
+    bool disks_lie;  // old states, lost states and lost files may be
+    bool over;       // no more faults
 } board;
 
 TR_MESSAGE(Stored, (uint64_t, number));
@@ -140,8 +140,7 @@ static void raise_one(tr_sim *sim, board *b, uint32_t n, uint32_t i)
     tr_system *sys = tr_sim_node(sim, n);
     known *k = &b->counters[n][i];
     // Some do not wait for long, so that saves overlap.
-    tr_nanos timeout =
-        tr_sim_random(sim, 3) == 0 ? TR_MS(1) : TR_SECONDS(2);
+    tr_nanos timeout = tr_sim_random(sim, 3) == 0 ? TR_MS(1) : TR_SECONDS(2);
     uint64_t number = ++k->sent;
 
     if (sys == NULL) {

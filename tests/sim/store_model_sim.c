@@ -24,9 +24,9 @@
 #include "troupe/troupe.h"
 
 enum {
-    NODES = 2,      // the first one has a disk
-    KEYS = 4,       // each is of a shard of its own
-    AT_ONCE = 3,    // operations under way
+    NODES = 2,    // the first one has a disk
+    KEYS = 4,     // each is of a shard of its own
+    AT_ONCE = 3,  // operations under way
     ROUNDS = 250,
     EVENTS_MAX = 64,
     PATIENCE = 60,  // seconds
@@ -39,7 +39,7 @@ typedef struct state {
 
 typedef struct known {
     state now, perhaps;
-    bool unsure;               // it is one of both
+    bool unsure;                // it is one of both
     uint64_t fence, fence_max;  // the least and the most it can be
     uint64_t events[EVENTS_MAX + 4];
     uint64_t last, perhaps_last;  // ... events that are there
@@ -66,9 +66,9 @@ struct job {
     tri_store_op op;
     board *board;
     uint32_t node, key;
-    bool right;       // must not be refused
+    bool right;  // must not be refused
     bool answered;
-    uint64_t value;   // saved, or of the events
+    uint64_t value;  // saved, or of the events
     uint64_t values[2];
     tri_store_bytes events[2];
     char text[8];
@@ -134,9 +134,8 @@ static void ask_append(job *j)
     j->op.number = k->last;
     if (tr_sim_random(sim, 4) == 0) {
         j->right = false;
-        j->op.number = k->last > 0 && tr_sim_random(sim, 2) == 0
-                           ? k->last - 1
-                           : k->last + 1;
+        j->op.number = k->last > 0 && tr_sim_random(sim, 2) == 0 ? k->last - 1
+                                                                 : k->last + 1;
     }
     for (uint32_t i = 0; i < count; i++) {
         j->values[i] = ++j->board->next;
@@ -179,7 +178,10 @@ static job *submit(board *b, uint32_t node, uint32_t key)
     if (j == NULL) {
         tr_abort(TR_HERE, "out of memory");
     }
-    *j = (job){.next_job = b->jobs, .board = b, .node = node, .key = key,
+    *j = (job){.next_job = b->jobs,
+               .board = b,
+               .node = node,
+               .key = key,
                .right = true};
     b->jobs = j;
     known *k = known_of(j);
@@ -212,8 +214,7 @@ static bool is_state(const state *s, const tri_store_op *op)
         return s->version == 0 && !op->found;
     }
     memcpy(&value, op->out, op->out_size < 8 ? op->out_size : 8);
-    return op->version == s->version && op->out_size == 8 &&
-           value == s->value;
+    return op->version == s->version && op->out_size == 8 && value == s->value;
 }
 
 static void take_load(job *j)
@@ -259,9 +260,8 @@ static void take_events(job *j)
 /* What the key is if the write was done. */
 static state after(const job *j)
 {
-    return j->op.call == TR_STORE_SAVE
-               ? (state){j->op.number + 1, j->value}
-               : (state){0, 0};
+    return j->op.call == TR_STORE_SAVE ? (state){j->op.number + 1, j->value}
+                                       : (state){0, 0};
 }
 
 static void write_down(job *j)
@@ -496,11 +496,11 @@ int main(int argc, char **argv)
         TR_OPTIONS(tr_sim_options, .seed = 1, .nodes = NODES, .begin = begin,
                    .node = node, .workload = workload, .invariant = holds,
                    .at_end = all_is_there, .user = &b,
-                   .faults = TR_OPTIONS(
-                       tr_faults, .node_kill = 0.0002, .early_wake = 0.01,
-                       .disk_error = 0.001, .disk_full = 0.001,
-                       .disk_slow = 0.005, .torn_write = 0.001,
-                       .delay_max = TR_MS(100))));
+                   .faults = TR_OPTIONS(tr_faults, .node_kill = 0.0002,
+                                        .early_wake = 0.01, .disk_error = 0.001,
+                                        .disk_full = 0.001, .disk_slow = 0.005,
+                                        .torn_write = 0.001,
+                                        .delay_max = TR_MS(100))));
 
     free_jobs(&b);
     tr_storage_close(b.stores[1]);

@@ -36,7 +36,7 @@ typedef struct board {
     uint32_t active[KEYS][NODES];
     uint32_t open[KEYS];  // watches of the actor at home
     uint32_t kills;
-    bool untold;          // who is dead: half of the others do not hear of it
+    bool untold;  // who is dead: half of the others do not hear of it
     /*
      * Links go wrong while a shard changes its owner, for longer than the new
      * one waits: then there may be two activations for a while, and the store
@@ -45,13 +45,13 @@ typedef struct board {
     bool cut;
     tr_storage *store;
     tr_err (*make_store)(tr_storage **out);  // NULL: in memory
-    uint64_t counted[KEYS];  // the highest number that was answered
+    uint64_t counted[KEYS];            // the highest number that was answered
     uint8_t answers[KEYS][COUNT_MAX];  // each number is answered once
     uint64_t asked, answered, told;
-    uint32_t asking[NODES];  // calls under way
-    uint32_t notes;          // that a caller sends before each call
-    uint64_t noted, handled; // notes: sent, and handled
-    uint64_t dead;           // ... or a dead letter
+    uint32_t asking[NODES];   // calls under way
+    uint32_t notes;           // that a caller sends before each call
+    uint64_t noted, handled;  // notes: sent, and handled
+    uint64_t dead;            // ... or a dead letter
     tr_ref guard;
     tr_ref callers[NODES];
     const char *broken;
@@ -472,9 +472,9 @@ static tr_err nothing_is_forgotten(tr_sim *sim, board *b, uint32_t i)
                   TR_SECONDS(20), Who));
     return answer.count > b->counted[i]
                ? TR_OK
-               : tr_sim_fail(sim, "%s: %" PRIu64 " was answered, %" PRIu64
-                             " is stored", keys[i], b->counted[i],
-                             answer.count - 1);
+               : tr_sim_fail(
+                     sim, "%s: %" PRIu64 " was answered, %" PRIu64 " is stored",
+                     keys[i], b->counted[i], answer.count - 1);
 }
 
 static tr_err all_told(tr_sim *sim, void *user)

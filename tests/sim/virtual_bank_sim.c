@@ -19,11 +19,10 @@
 
 enum { NODES = 3, ACCOUNTS = 5, ROUNDS = 12, START = 100, TRIES = 2000 };
 
-#define IDLE TR_SECONDS(1)
+#define IDLE     TR_SECONDS(1)
 #define PATIENCE TR_SECONDS(2)
 
-static const char *const names[ACCOUNTS] = {"ann", "bob", "cid", "dee",
-                                            "eve"};
+static const char *const names[ACCOUNTS] = {"ann", "bob", "cid", "dee", "eve"};
 
 typedef struct board {
     mesh mesh;
@@ -121,9 +120,9 @@ static tr_err move_surely(tr_ctx *ctx, uint32_t whose, uint32_t who,
     tr_err err = TR_ETIMEDOUT;
     for (uint32_t i = 0; i < TRIES; i++) {
         Balance balance;
-        err = tr_ask(ctx, tr_virtual(ctx, "account", names[whose]),
-                     &balance, PATIENCE, Move, .teller = who,
-                     .number = number, .amount = amount);
+        err = tr_ask(ctx, tr_virtual(ctx, "account", names[whose]), &balance,
+                     PATIENCE, Move, .teller = who, .number = number,
+                     .amount = amount);
         b->tries++;
         b->unknown += err == TR_EUNKNOWN || err == TR_ETIMEDOUT;
         b->fenced += err == TR_EFENCED;
@@ -144,8 +143,8 @@ static tr_err on_go(tr_ctx *ctx, void *self, const Go *m)
     (void)self;
     for (uint32_t round = 0; round < ROUNDS; round++) {
         uint32_t from = (uint32_t)tr_sim_random(sim, ACCOUNTS);
-        uint32_t to = (from + 1 + (uint32_t)tr_sim_random(sim, ACCOUNTS - 1)) %
-                      ACCOUNTS;
+        uint32_t to =
+            (from + 1 + (uint32_t)tr_sim_random(sim, ACCOUNTS - 1)) % ACCOUNTS;
         int64_t amount = (int64_t)tr_sim_random(sim, 60) + 1;
         tr_err err = move_surely(ctx, from, m->teller, ++number, -amount);
         b->refused += err == TR_EUSER;
@@ -156,8 +155,7 @@ static tr_err on_go(tr_ctx *ctx, void *self, const Go *m)
             tr_stop(ctx, tr_virtual(ctx, "account", names[from]));
         }
         if (tr_sim_random(sim, 3) == 0) {
-            TR_TRY(tr_sleep(ctx,
-                            (tr_nanos)tr_sim_random(sim, 2 * IDLE) + 1));
+            TR_TRY(tr_sleep(ctx, (tr_nanos)tr_sim_random(sim, 2 * IDLE) + 1));
         }
     }
     b->done++;
@@ -210,8 +208,8 @@ static void hand_over(tr_sim *sim, board *b)
 static void cut_off(tr_sim *sim, board *b)
 {
     uint32_t cut = (uint32_t)tr_sim_random(sim, NODES);
-    uint32_t owner = (cut + 1 + (uint32_t)tr_sim_random(sim, NODES - 1)) %
-                     NODES;
+    uint32_t owner =
+        (cut + 1 + (uint32_t)tr_sim_random(sim, NODES - 1)) % NODES;
     tri_sim_net_partition(b->mesh.net, UINT64_C(1) << cut, TR_SECONDS(12));
     tr_sim_advance(sim, (tr_nanos)tr_sim_random(sim, TR_SECONDS(12)) + 1);
     b->epoch++;
@@ -221,8 +219,7 @@ static void cut_off(tr_sim *sim, board *b)
         }
         tri_bus_dead(b->mesh.systems[i], cut);
         for (uint32_t name = 0; name < ACCOUNTS; name++) {
-            tri_bus_shard(b->mesh.systems[i], shard_of(name), owner,
-                          b->epoch);
+            tri_bus_shard(b->mesh.systems[i], shard_of(name), owner, b->epoch);
         }
     }
     tr_sim_advance(sim, TR_SECONDS(13));
@@ -261,10 +258,9 @@ static tr_err look_at_all(tr_sim *sim, board *b)
     }
     if (sum != ACCOUNTS * START || b->worst < 0 || b->stuck > 0) {
         forget(b);
-        return tr_sim_fail(sim,
-                           "the sum is %" PRId64 ", the lowest %" PRId64
-                           ", %u gave up",
-                           sum, b->worst, b->stuck);
+        return tr_sim_fail(
+            sim, "the sum is %" PRId64 ", the lowest %" PRId64 ", %u gave up",
+            sum, b->worst, b->stuck);
     }
     return TR_OK;
 }
@@ -308,10 +304,9 @@ int main(int argc, char **argv)
         TR_OPTIONS(tr_sim_options, .seed = 1, .nodes = NODES, .node = node,
                    .workload = workload, .at_end = over, .user = &b,
                    .faults = TR_OPTIONS(
-                       tr_faults, .drop = 0.02, .delay = 0.03,
-                       .reorder = 0.03, .duplicate = 0.03, .bit_flip = 0.01,
-                       .partition = 0.02, .half_open = 0.02,
-                       .slow_link = 0.05, .clog = 0.05,
+                       tr_faults, .drop = 0.02, .delay = 0.03, .reorder = 0.03,
+                       .duplicate = 0.03, .bit_flip = 0.01, .partition = 0.02,
+                       .half_open = 0.02, .slow_link = 0.05, .clog = 0.05,
                        .early_wake = 0.01, .pause_max = TR_SECONDS(3),
                        .delay_max = TR_MS(500))));
     tr_storage_close(b.store);

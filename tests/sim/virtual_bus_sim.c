@@ -35,8 +35,7 @@ typedef struct board {
 
 static board *the_board;  // there is one run at a time
 
-TR_MESSAGE(Numbered, (uint32_t, key), (uint32_t, teller),
-           (uint32_t, number));
+TR_MESSAGE(Numbered, (uint32_t, key), (uint32_t, teller), (uint32_t, number));
 TR_MESSAGE(Go, (uint32_t, teller));
 
 static uint32_t key_of(tr_ctx *ctx)
@@ -130,8 +129,7 @@ static tr_err on_go(tr_ctx *ctx, void *self, const Go *m)
             tr_stop(ctx, ref);
         }
         if (tr_sim_random(sim, 3) == 0) {
-            TR_TRY(tr_sleep(ctx,
-                            (tr_nanos)tr_sim_random(sim, 2 * IDLE) + 1));
+            TR_TRY(tr_sleep(ctx, (tr_nanos)tr_sim_random(sim, 2 * IDLE) + 1));
         }
     }
     b->done++;
@@ -222,10 +220,9 @@ int main(int argc, char **argv)
                    .workload = workload, .invariant = in_order,
                    .at_end = all_handled, .user = &b,
                    .faults = TR_OPTIONS(
-                       tr_faults, .drop = 0.03, .delay = 0.03,
-                       .reorder = 0.03, .duplicate = 0.03, .bit_flip = 0.01,
-                       .partition = 0.02, .half_open = 0.02,
-                       .slow_link = 0.05, .clog = 0.05,
+                       tr_faults, .drop = 0.03, .delay = 0.03, .reorder = 0.03,
+                       .duplicate = 0.03, .bit_flip = 0.01, .partition = 0.02,
+                       .half_open = 0.02, .slow_link = 0.05, .clog = 0.05,
                        .early_wake = 0.01, .pause_max = TR_SECONDS(3),
                        .delay_max = TR_MS(500))));
 }

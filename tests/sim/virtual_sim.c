@@ -70,15 +70,14 @@ static tr_err on_go(tr_ctx *ctx, void *self, const Go *m)
         tr_ref ref = tr_virtual(ctx, "target", keys[key]);
         for (uint64_t n = tr_sim_random(b->sim, 5) + 1; n > 0; n--) {
             tr_tell(ctx, ref, Numbered, .board = m->board, .key = key,
-                    .teller = m->teller,
-                    .number = ++b->sent[key][m->teller]);
+                    .teller = m->teller, .number = ++b->sent[key][m->teller]);
         }
         if (tr_sim_random(b->sim, 4) == 0) {
             tr_stop(ctx, ref);
         }
         if (tr_sim_random(b->sim, 3) == 0) {
-            TR_TRY(tr_sleep(ctx,
-                            (tr_nanos)tr_sim_random(b->sim, 2 * IDLE) + 1));
+            TR_TRY(
+                tr_sleep(ctx, (tr_nanos)tr_sim_random(b->sim, 2 * IDLE) + 1));
         }
     }
     b->done++;
@@ -101,8 +100,8 @@ static tr_err workload(tr_sim *sim, void *user)
     memset(b, 0, sizeof(*b));
     b->sim = sim;
     for (uint32_t i = 0; i < TELLERS; i++) {
-        tr_tell(sys, tr_spawn(sys, teller), Go,
-                .board = (uint64_t)(uintptr_t)b, .teller = i);
+        tr_tell(sys, tr_spawn(sys, teller), Go, .board = (uint64_t)(uintptr_t)b,
+                .teller = i);
     }
     while (b->done < TELLERS) {
         tr_sim_advance(sim, TR_SECONDS(1));
@@ -113,9 +112,9 @@ static tr_err workload(tr_sim *sim, void *user)
 static tr_err in_order(tr_sim *sim, void *user)
 {
     const board *b = user;
-    return b->wrong == 0 ? TR_OK
-                         : tr_sim_fail(sim, "%u numbers out of order",
-                                       b->wrong);
+    return b->wrong == 0
+               ? TR_OK
+               : tr_sim_fail(sim, "%u numbers out of order", b->wrong);
 }
 
 static tr_err all_handled(tr_sim *sim, void *user)
@@ -142,8 +141,7 @@ int main(int argc, char **argv)
         TR_OPTIONS(tr_sim_options, .seed = 1, .nodes = 1, .node = node,
                    .workload = workload, .invariant = in_order,
                    .at_end = all_handled, .user = &b,
-                   .faults = TR_OPTIONS(tr_faults, .early_wake = 0.01,
-                                        .node_pause = 0.0001,
-                                        .clock_skew = 0.0001,
-                                        .pause_max = TR_SECONDS(3))));
+                   .faults = TR_OPTIONS(
+                       tr_faults, .early_wake = 0.01, .node_pause = 0.0001,
+                       .clock_skew = 0.0001, .pause_max = TR_SECONDS(3))));
 }

@@ -79,8 +79,8 @@ static tr_err on_query(tr_ctx *ctx, node *self, const Query *m)
             TR_TRY(two_at_once(ctx, self));
         } else {
             atomic_fetch_add(&self->scene->asked, 1);
-            count(self, tr_ask(ctx, below(self), &out, 0, Query,
-                               .text = m->text));
+            count(self,
+                  tr_ask(ctx, below(self), &out, 0, Query, .text = m->text));
         }
     }
     switch (how) {
@@ -175,7 +175,8 @@ static void *ask_outside(void *arg)
         count(&self, err);
         tr_drop(Answer, &out);
         if (tr_ask(it->sys, it->nodes[left % LAYERS][left % WIDTH], &out, 0,
-                   Peek, .layer = 7) != TR_OK || out.value != 7) {
+                   Peek, .layer = 7) != TR_OK ||
+            out.value != 7) {
             atomic_fetch_add(&it->wrong, 1);
         }
     }
@@ -194,10 +195,9 @@ static void test_every_request_ends_and_no_alarm_is_false(void **state)
     pthread_t threads[THREADS];
     tr_ref clients_of[WIDTH];
     (void)state;
-    expect_ok(tr_system_open(&it.sys, .log = no_log, .workers = 2,
-                             .ask_timeout = TR_MINUTES(10),
-                             .supervision = TR_SUPERVISE(
-                                 .on_failure = TR_RESUME)));
+    expect_ok(tr_system_open(
+        &it.sys, .log = no_log, .workers = 2, .ask_timeout = TR_MINUTES(10),
+        .supervision = TR_SUPERVISE(.on_failure = TR_RESUME)));
     for (uint64_t layer = 0; layer < LAYERS; layer++) {
         for (uint64_t i = 0; i < WIDTH; i++) {
             node first = {.scene = &it, .layer = (uint32_t)layer};
@@ -210,8 +210,7 @@ static void test_every_request_ends_and_no_alarm_is_false(void **state)
         node first = {.scene = &it};
         tri_rand_init(&first.rand, 1000 + i);
         clients_of[i] = tr_spawn(it.sys, clients, .init = &first,
-                                 .init_size = sizeof(first),
-                                 .joinable = true);
+                                 .init_size = sizeof(first), .joinable = true);
         tr_tell(it.sys, clients_of[i], Go, .left = stage_scaled(60000));
     }
     for (int i = 0; i < THREADS; i++) {
@@ -222,8 +221,7 @@ static void test_every_request_ends_and_no_alarm_is_false(void **state)
         pthread_join(threads[i], NULL);
     }
     for (int i = 0; i < WIDTH; i++) {
-        expect_ok(tr_join(it.sys, clients_of[i], TR_MINUTES(10), NULL,
-                          NULL));
+        expect_ok(tr_join(it.sys, clients_of[i], TR_MINUTES(10), NULL, NULL));
     }
     expect_ok(tr_system_close(it.sys, TR_MINUTES(10)));
     print_message("%llu asked, %llu alarms\n", (unsigned long long)it.asked,
@@ -255,10 +253,9 @@ static tr_err on_next(tr_ctx *ctx, ring_node *self, const Next *m)
 static tr_err on_around(tr_ctx *ctx, ring_node *self, const Around *m)
 {
     Answer out;
-    tr_err err = m->left == 0
-                     ? TR_OK
-                     : tr_ask(ctx, self->next, &out, TR_SECONDS(600), Around,
-                              .left = m->left - 1);
+    tr_err err = m->left == 0 ? TR_OK
+                              : tr_ask(ctx, self->next, &out, TR_SECONDS(600),
+                                       Around, .left = m->left - 1);
     if (err == TR_EDEADLOCK) {
         atomic_fetch_add(&self->scene->cycles, 1);
     } else if (err != TR_OK) {
@@ -267,8 +264,7 @@ static tr_err on_around(tr_ctx *ctx, ring_node *self, const Around *m)
     return tr_reply(ctx, m, .value = 1);
 }
 
-TR_ACTOR(ring_nodes, ring_node, TR_ON(Next, on_next),
-         TR_ON(Around, on_around));
+TR_ACTOR(ring_nodes, ring_node, TR_ON(Next, on_next), TR_ON(Around, on_around));
 
 static void *ask_around(void *arg)
 {
@@ -292,16 +288,15 @@ static void test_every_cycle_is_found(void **state)
     (void)state;
     expect_ok(tr_system_open(&it.sys, .log = no_log, .workers = 2));
     for (int i = 0; i < WIDTH; i++) {
-        it.nodes[0][i] = tr_spawn(it.sys, ring_nodes,
-                                  TR_INIT(ring_nodes, .scene = &it));
+        it.nodes[0][i] =
+            tr_spawn(it.sys, ring_nodes, TR_INIT(ring_nodes, .scene = &it));
     }
     for (int i = 0; i < WIDTH; i++) {
         tr_tell(it.sys, it.nodes[0][i], Next,
                 .ref = it.nodes[0][(i + 1) % WIDTH]);
     }
     for (int i = 0; i < THREADS; i++) {
-        assert_int_equal(pthread_create(&threads[i], NULL, ask_around, &it),
-                         0);
+        assert_int_equal(pthread_create(&threads[i], NULL, ask_around, &it), 0);
     }
     for (int i = 0; i < THREADS; i++) {
         pthread_join(threads[i], NULL);

@@ -36,10 +36,10 @@ static tr_err on_drop(tr_ctx *ctx, bucket *self, const Drop *m)
     // Slower than the producer: a little work for each.
     for (volatile int i = 0; i < 20; i++) {
     }
-    atomic_store_explicit(&self->flood->received,
-                          atomic_load_explicit(&self->flood->received,
-                                               memory_order_relaxed) + 1,
-                          memory_order_relaxed);
+    atomic_store_explicit(
+        &self->flood->received,
+        atomic_load_explicit(&self->flood->received, memory_order_relaxed) + 1,
+        memory_order_relaxed);
     return TR_OK;
 }
 

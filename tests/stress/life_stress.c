@@ -71,10 +71,10 @@ static tr_err plant_start(tr_ctx *ctx, plant *self)
     // Ends the leaves, does nothing to the others: what fails is told to.
     (void)tr_after(ctx, TR_MS(1), Hurt, .how = self->depth + 3);
     if (self->depth > 0) {
-        tr_ref ref = tr_spawn(ctx, plants,
-                              TR_INIT(plants, .garden = self->garden,
-                                      .depth = self->depth - 1),
-                              .stop_timeout = LONG);
+        tr_ref ref = tr_spawn(
+            ctx, plants,
+            TR_INIT(plants, .garden = self->garden, .depth = self->depth - 1),
+            .stop_timeout = LONG);
         atomic_fetch_add(&self->garden->spawned, ref.cell != 0);
     }
     return TR_OK;
@@ -105,14 +105,14 @@ static void work(tr_ctx *ctx, gardener *self)
     switch (tri_rand_below(&self->rand, 10)) {
     case 0:
     case 1:
-        ref = tr_spawn(ctx, plants,
-                       TR_INIT(plants, .garden = it,
-                               .depth = (uint32_t)tri_rand_below(&self->rand,
-                                                                 3)),
-                       .stop_timeout = LONG,
-                       .supervision = TR_SUPERVISE(.max_restarts = 2,
-                                                   .backoff_min = TR_MS(1),
-                                                   .on_limit = TR_STOP));
+        ref =
+            tr_spawn(ctx, plants,
+                     TR_INIT(plants, .garden = it,
+                             .depth = (uint32_t)tri_rand_below(&self->rand, 3)),
+                     .stop_timeout = LONG,
+                     .supervision = TR_SUPERVISE(.max_restarts = 2,
+                                                 .backoff_min = TR_MS(1),
+                                                 .on_limit = TR_STOP));
         atomic_fetch_add(&it->spawned, ref.cell != 0);
         put(it, &self->rand, ref);
         break;
@@ -137,8 +137,7 @@ static void work(tr_ctx *ctx, gardener *self)
         tr_unwatch(ctx, ref);
         break;
     default:
-        tr_watch_for(ctx, it->gardeners[tri_rand_below(&self->rand,
-                                                       GARDENERS)],
+        tr_watch_for(ctx, it->gardeners[tri_rand_below(&self->rand, GARDENERS)],
                      ref);
         break;
     }
@@ -186,21 +185,18 @@ static void test_families_come_and_go(void **state)
         tri_rand_init(&first.rand, i + 1);
         it.gardeners[i] = tr_spawn(it.sys, gardeners, .init = &first,
                                    .init_size = sizeof(first),
-                                   .stop_timeout = LONG,
-                                   .joinable = true);
+                                   .stop_timeout = LONG, .joinable = true);
     }
     for (int i = 0; i < GARDENERS; i++) {
         tr_tell(it.sys, it.gardeners[i], Grow, .left = stage_scaled(30000));
     }
     for (int i = 0; i < GARDENERS; i++) {
-        expect_ok(tr_join(it.sys, it.gardeners[i], LONG, NULL,
-                          NULL));
+        expect_ok(tr_join(it.sys, it.gardeners[i], LONG, NULL, NULL));
     }
     expect_ok(tr_system_close_report(it.sys, LONG, &report));
     print_message("%llu spawned, %llu starts, %llu told\n",
                   (unsigned long long)it.spawned,
-                  (unsigned long long)it.started,
-                  (unsigned long long)it.told);
+                  (unsigned long long)it.started, (unsigned long long)it.told);
     assert_int_equal(it.done, GARDENERS);
     assert_int_equal(it.started, it.stopped);
     assert_int_equal(report.zombies, 0);
@@ -289,10 +285,10 @@ static void test_each_watch_is_told_of_once(void **state)
 
 enum {
     DRIVERS = 4,
-    TREES = 8,       // of one round of a driver
-    FAN_MAX = 4,     // children that a node is born with
+    TREES = 8,    // of one round of a driver
+    FAN_MAX = 4,  // children that a node is born with
     DEPTH_MAX = 3,
-    JOBS = 6,        // that a driver tells each tree
+    JOBS = 6,  // that a driver tells each tree
     ACTORS = 10000000,
 };
 
@@ -303,11 +299,11 @@ TR_MESSAGE(Finish);
 /* Written by all nodes of one driver's trees. */
 typedef struct ledger {
     _Alignas(64) _Atomic(uint64_t) sent;  // Jobs, by whomever
-    _Atomic(uint64_t) done;     // Jobs whose handler returned TR_OK
-    _Atomic(uint64_t) failed;   // Jobs whose handler did not
-    _Atomic(uint64_t) started, stopped;  // incarnations
+    _Atomic(uint64_t) done;               // Jobs whose handler returned TR_OK
+    _Atomic(uint64_t) failed;             // Jobs whose handler did not
+    _Atomic(uint64_t) started, stopped;   // incarnations
     _Atomic(uint64_t) spawned;
-    uint64_t watched, told;     // by the driver itself
+    uint64_t watched, told;  // by the driver itself
 } ledger;
 
 static void add(_Atomic(uint64_t) *to, uint64_t n)
@@ -334,14 +330,21 @@ static void send_job(tr_ctx *ctx, ledger *book, tr_ref to, uint64_t seed,
 static const tr_supervision *some_policy(tri_rand *rand)
 {
     static const tr_supervision policies[] = {
-        {.size = sizeof(tr_supervision), .on_failure = TR_RESTART,
-         .max_restarts = 2, .on_limit = TR_STOP, .backoff_min = 1,
+        {.size = sizeof(tr_supervision),
+         .on_failure = TR_RESTART,
+         .max_restarts = 2,
+         .on_limit = TR_STOP,
+         .backoff_min = 1,
          .backoff_max = 1000},
         {.size = sizeof(tr_supervision), .on_failure = TR_STOP},
         {.size = sizeof(tr_supervision), .on_failure = TR_RESUME},
-        {.size = sizeof(tr_supervision), .on_failure = TR_RESTART,
-         .max_restarts = 3, .on_limit = TR_STOP, .backoff_min = 1,
-         .backoff_max = 1000, .scope = TR_ALL_FOR_ONE},
+        {.size = sizeof(tr_supervision),
+         .on_failure = TR_RESTART,
+         .max_restarts = 3,
+         .on_limit = TR_STOP,
+         .backoff_min = 1,
+         .backoff_max = 1000,
+         .scope = TR_ALL_FOR_ONE},
     };
     return &policies[tri_rand_below(rand, TRI_COUNT_OF(policies))];
 }
@@ -349,19 +352,18 @@ static const tr_supervision *some_policy(tri_rand *rand)
 static tr_ref spawn_node(tr_ctx *ctx, ledger *book, tri_rand *rand,
                          uint32_t depth)
 {
-    static const tr_overflow overflows[] = {TR_OVERFLOW_FAIL,
-                                            TR_OVERFLOW_DROP_NEW,
-                                            TR_OVERFLOW_DROP_OLD};
+    static const tr_overflow overflows[] = {
+        TR_OVERFLOW_FAIL, TR_OVERFLOW_DROP_NEW, TR_OVERFLOW_DROP_OLD};
     bool bounded = tri_rand_below(rand, 8) == 0;
-    tr_ref ref = tr_spawn(
-        ctx, nodes,
-        TR_INIT(nodes, .book = book, .seed = tri_rand_next(rand),
-                .depth = depth),
-        .supervision = some_policy(rand), .stop_timeout = LONG,
-        .drain = tri_rand_below(rand, 4) == 0 ? TR_DRAIN_DROP
-                                              : TR_DRAIN_DEAD_LETTERS,
-        .mailbox_limit = bounded ? 2 : 0,
-        .overflow = overflows[tri_rand_below(rand, 3)]);
+    tr_ref ref =
+        tr_spawn(ctx, nodes,
+                 TR_INIT(nodes, .book = book, .seed = tri_rand_next(rand),
+                         .depth = depth),
+                 .supervision = some_policy(rand), .stop_timeout = LONG,
+                 .drain = tri_rand_below(rand, 4) == 0 ? TR_DRAIN_DROP
+                                                       : TR_DRAIN_DEAD_LETTERS,
+                 .mailbox_limit = bounded ? 2 : 0,
+                 .overflow = overflows[tri_rand_below(rand, 3)]);
     add(&book->spawned, ref.cell != 0);
     return ref;
 }
@@ -397,8 +399,8 @@ static tr_err node_job(tr_ctx *ctx, node *self, const Job *m)
     tr_ref children[FAN_MAX + 4];
     size_t count = tr_children(ctx, children, TRI_COUNT_OF(children));
     count = count < TRI_COUNT_OF(children) ? count : TRI_COUNT_OF(children);
-    tr_ref child = count > 0 ? children[tri_rand_below(&rand, count)]
-                             : tr_self(ctx);
+    tr_ref child =
+        count > 0 ? children[tri_rand_below(&rand, count)] : tr_self(ctx);
     switch (tri_rand_below(&rand, 16)) {
     case 0:
         add(&self->book->failed, 1);
@@ -575,14 +577,13 @@ static void test_every_message_of_every_tree_is_accounted_for(void **state)
     }
     tr_metrics(sys, &m);
     expect_ok(tr_system_close_report(sys, LONG, &report));
-    print_message("%llu actors, %llu starts, %llu jobs: %llu done, "
-                  "%llu dead letters (%llu of them failed), %llu dropped\n",
-                  (unsigned long long)sum.spawned,
-                  (unsigned long long)sum.started,
-                  (unsigned long long)sum.sent, (unsigned long long)sum.done,
-                  (unsigned long long)report.dead_letters,
-                  (unsigned long long)sum.failed,
-                  (unsigned long long)m.dropped);
+    print_message(
+        "%llu actors, %llu starts, %llu jobs: %llu done, "
+        "%llu dead letters (%llu of them failed), %llu dropped\n",
+        (unsigned long long)sum.spawned, (unsigned long long)sum.started,
+        (unsigned long long)sum.sent, (unsigned long long)sum.done,
+        (unsigned long long)report.dead_letters, (unsigned long long)sum.failed,
+        (unsigned long long)m.dropped);
     // A failed one becomes a dead letter as well, so each is in one of three.
     assert_int_equal(sum.sent, sum.done + report.dead_letters + m.dropped);
     assert_true(sum.failed <= report.dead_letters);

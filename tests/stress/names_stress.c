@@ -19,8 +19,8 @@
 #include <troupe/troupe.h>
 
 enum {
-    KEYS = 12000,   // about three in each shard
-    KEPT = 500,     // each so many-th name is kept
+    KEYS = 12000,  // about three in each shard
+    KEPT = 500,    // each so many-th name is kept
     THREADS = 2,
     ACTORS = 2,
     SENDERS = THREADS + ACTORS,
@@ -142,14 +142,15 @@ static tr_err send_one(tr_from from, board *b, uint32_t sender, uint32_t step,
         TR_MUST(tr_ref_err((tr_virtual)(from, "target", text)));
     }
     (tr_tell_virtual)(from, "target", text, &Numbered_tr_type,
-                      &(Numbered){.board = (uint64_t)(uintptr_t)b, .key = key,
-                                  .sender = sender, .number = number,
+                      &(Numbered){.board = (uint64_t)(uintptr_t)b,
+                                  .key = key,
+                                  .sender = sender,
+                                  .number = number,
                                   .tell = tell});
     return step % 1000 != 0
                ? TR_OK
-               : (tr_ask_virtual)(from, "target", text, NULL,
-                                  TR_SECONDS(100), &Flush_tr_type,
-                                  &(Flush){}, TR_HERE);
+               : (tr_ask_virtual)(from, "target", text, NULL, TR_SECONDS(100),
+                                  &Flush_tr_type, &(Flush){}, TR_HERE);
 }
 
 static tr_err on_go(tr_ctx *ctx, void *self, const Go *m)
@@ -177,8 +178,8 @@ static void send_all(void *arg)
     thread_arg *it = arg;
     board *b = it->board;
     for (uint32_t step = 0; step < b->rounds * KEYS; step++) {
-        TR_MUST(send_one((tr_from){.sys = b->sys}, b, it->sender, step,
-                         TR_NOBODY));
+        TR_MUST(
+            send_one((tr_from){.sys = b->sys}, b, it->sender, step, TR_NOBODY));
     }
     // Release: as on_go.
     atomic_fetch_sub_explicit(&b->left, 1, memory_order_release);
@@ -194,8 +195,8 @@ static void run(board *b)
     Meddler *first = calloc(1, sizeof(*first));
     TR_MUST(first != NULL ? TR_OK : TR_ENOMEM);
     first->board = b;
-    b->meddler = tr_spawn(b->sys, meddler, .init = first,
-                          .init_size = sizeof(*first));
+    b->meddler =
+        tr_spawn(b->sys, meddler, .init = first, .init_size = sizeof(*first));
     free(first);
     for (uint32_t i = 0; i < ACTORS; i++) {
         tr_tell(b->sys, tr_spawn(b->sys, sender), Go,

@@ -16,10 +16,10 @@
 
 enum {
     DRIVERS = 4,
-    LEAVES = 8,   // of a driver, in each round
-    POOL = 32,    // refs that everybody knows
+    LEAVES = 8,  // of a driver, in each round
+    POOL = 32,   // refs that everybody knows
     THREADS = 2,
-    DEPTH = 2,    // of a tree of leaves
+    DEPTH = 2,  // of a tree of leaves
     CHILDREN = 3,
 };
 #define LONG TR_MINUTES(10)  // waits that end by their time are a failure
@@ -94,8 +94,8 @@ static void ask_two(tr_ctx *ctx, scene *it, tri_rand *rand)
     tr_future futures[2];
     Answer out;
     for (int i = 0; i < 2; i++) {
-        futures[i] = tr_async(ctx, known(it, tri_rand_next(rand)), LONG,
-                              Query, .dice = tri_rand_next(rand));
+        futures[i] = tr_async(ctx, known(it, tri_rand_next(rand)), LONG, Query,
+                              .dice = tri_rand_next(rand));
     }
     atomic_fetch_add(&it->asked, 2);
     for (int i = 0; i < 2; i++) {
@@ -109,10 +109,9 @@ static void have_children(tr_ctx *ctx, const leaf *self, tri_rand *rand)
 {
     scene *it = self->scene;
     for (int i = 0; self->depth > 0 && i < CHILDREN; i++) {
-        tr_ref child = tr_spawn(ctx, leaves,
-                                TR_INIT(leaves, .scene = it,
-                                        .depth = self->depth - 1),
-                                .stop_timeout = LONG);
+        tr_ref child = tr_spawn(
+            ctx, leaves, TR_INIT(leaves, .scene = it, .depth = self->depth - 1),
+            .stop_timeout = LONG);
         make_known(it, tri_rand_next(rand), child);
         atomic_fetch_add(&it->sent, 1);
         tr_tell(ctx, child, Job, .dice = tri_rand_next(rand));
@@ -130,13 +129,11 @@ static void act(tr_ctx *ctx, const leaf *self, uint64_t dice)
         break;
     case 1:
         tr_stop(ctx, tr_self(ctx));
-        ask_one(ctx, it, known(it, tri_rand_next(&rand)),
-                tri_rand_next(&rand));
+        ask_one(ctx, it, known(it, tri_rand_next(&rand)), tri_rand_next(&rand));
         break;
     case 2:
     case 3:
-        ask_one(ctx, it, known(it, tri_rand_next(&rand)),
-                tri_rand_next(&rand));
+        ask_one(ctx, it, known(it, tri_rand_next(&rand)), tri_rand_next(&rand));
         break;
     case 4:
         have_children(ctx, self, &rand);
@@ -185,9 +182,9 @@ TR_ACTOR(leaves, leaf, TR_ON(Job, on_job), TR_ON(Query, on_query));
 static void one_leaf(tr_ctx *ctx, driver *self, int i)
 {
     scene *it = self->scene;
-    tr_ref ref = tr_spawn(ctx, leaves,
-                          TR_INIT(leaves, .scene = it, .depth = DEPTH),
-                          .stop_timeout = LONG);
+    tr_ref ref =
+        tr_spawn(ctx, leaves, TR_INIT(leaves, .scene = it, .depth = DEPTH),
+                 .stop_timeout = LONG);
     make_known(it, tri_rand_next(&self->rand), ref);
     if (i % 2 == 0) {
         atomic_fetch_add(&it->sent, 1);
@@ -244,8 +241,7 @@ static tr_err on_end(tr_ctx *ctx, driver *self, const tr_terminated *m)
     return --self->waiting == 0 ? next_round(ctx, self) : TR_OK;
 }
 
-TR_ACTOR(drivers, driver, TR_ON(Drive, on_drive),
-         TR_ON(tr_terminated, on_end));
+TR_ACTOR(drivers, driver, TR_ON(Drive, on_drive), TR_ON(tr_terminated, on_end));
 
 /* ---- outside ---- */
 
@@ -311,8 +307,7 @@ static void test_short_lives_are_accounted_for(void **state)
     }
     expect_ok(tr_system_close_report(it.sys, LONG, &report));
     print_message("%llu watched, %llu asked, %llu dead letters\n",
-                  (unsigned long long)it.watched,
-                  (unsigned long long)it.asked,
+                  (unsigned long long)it.watched, (unsigned long long)it.asked,
                   (unsigned long long)report.dead_letters);
     assert_int_equal(it.told, it.watched);
     assert_int_equal(it.twice, 0);

@@ -84,8 +84,9 @@ static tr_err on_round(tr_ctx *ctx, spawner *self, const Round *m)
     scene *it = self->scene;
     (void)m;
     for (int i = 0; i < 32; i++) {
-        uint64_t slot = tri_rand_below(&self->rand, SLOTS / SPAWNERS) *
-                            SPAWNERS + self->index;
+        uint64_t slot =
+            tri_rand_below(&self->rand, SLOTS / SPAWNERS) * SPAWNERS +
+            self->index;
         tr_ref old = {atomic_load(&it->cells[slot]),
                       atomic_load(&it->ids[slot])};
         if (old.cell != 0) {
@@ -125,8 +126,7 @@ TR_ACTOR(spawners, spawner, TR_ON(Round, on_round),
 static tr_ref some_ref(scene *it, tri_rand *rand)
 {
     uint64_t slot = tri_rand_below(rand, SLOTS);
-    return (tr_ref){atomic_load(&it->cells[slot]),
-                    atomic_load(&it->ids[slot])};
+    return (tr_ref){atomic_load(&it->cells[slot]), atomic_load(&it->ids[slot])};
 }
 
 static void hammer_once(tr_from from, scene *it, tr_ref ref, uint64_t how)
@@ -243,8 +243,8 @@ static void test_no_message_reaches_another(void **state)
     }
     inner within = {.scene = it};
     tri_rand_init(&within.rand, 99);
-    tr_ref ref = tr_spawn(it->sys, inners, .init = &within,
-                          .init_size = sizeof(within));
+    tr_ref ref =
+        tr_spawn(it->sys, inners, .init = &within, .init_size = sizeof(within));
     tr_tell(it->sys, ref, Round);
     for (int i = 0; i < THREADS; i++) {
         assert_int_equal(pthread_create(&threads[i], NULL, hammer, it), 0);
@@ -254,8 +254,7 @@ static void test_no_message_reaches_another(void **state)
     }
     expect_ok(tr_system_close(it->sys, TR_MINUTES(10)));
     print_message("%llu actors, %llu sent, %llu handled, %llu dead\n",
-                  (unsigned long long)it->spawned,
-                  (unsigned long long)it->sent,
+                  (unsigned long long)it->spawned, (unsigned long long)it->sent,
                   (unsigned long long)it->handled,
                   (unsigned long long)it->dead);
     assert_int_equal(it->astray, 0);

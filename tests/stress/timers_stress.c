@@ -72,8 +72,7 @@ static void play(tr_ctx *ctx, ticker *self)
     atomic_fetch_add(&self->all->armed, 1);
     tr_nanos span = (tr_nanos)tri_rand_below(&self->rand, 200000);
     if (tri_rand_below(&self->rand, 4) == 0) {
-        self->timers[i] = tr_every(ctx, span + 1, Beat,
-                                   .number = self->next);
+        self->timers[i] = tr_every(ctx, span + 1, Beat, .number = self->next);
     } else {
         self->timers[i] = tr_after(ctx, span, Tick, .number = self->next);
     }
@@ -137,11 +136,10 @@ static void test_no_timer_is_lost_or_haunts(void **state)
         expect_ok(tr_join(it->sys, it->refs[i], TR_MINUTES(10), NULL, NULL));
     }
     expect_ok(tr_system_close(it->sys, TR_MINUTES(10)));
-    print_message("%llu armed, %llu cancelled, %llu fired, %llu sleeps\n",
-                  (unsigned long long)it->armed,
-                  (unsigned long long)it->cancelled,
-                  (unsigned long long)it->fired,
-                  (unsigned long long)it->sleeps);
+    print_message(
+        "%llu armed, %llu cancelled, %llu fired, %llu sleeps\n",
+        (unsigned long long)it->armed, (unsigned long long)it->cancelled,
+        (unsigned long long)it->fired, (unsigned long long)it->sleeps);
     assert_int_equal(it->ghosts, 0);
     assert_int_equal(it->silences, ACTORS);
     assert_true(it->fired > 0);

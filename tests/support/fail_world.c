@@ -62,8 +62,7 @@ static bool call_fails(fail_world *it)
     if (atomic_load_explicit(&it->kind, memory_order_relaxed) != FAIL_CALL) {
         return false;
     }
-    return atomic_fetch_add_explicit(&it->count, 1, memory_order_relaxed) +
-               1 ==
+    return atomic_fetch_add_explicit(&it->count, 1, memory_order_relaxed) + 1 ==
            atomic_load_explicit(&it->chosen, memory_order_relaxed);
 }
 
@@ -104,9 +103,9 @@ static tr_err fail_thread_start(tri_world *world, tri_thread **out,
     fail_world *it = fail_of(world);
 
     *out = NULL;
-    return call_fails(it) ? TR_ENOMEM
-                          : it->inner->ops->thread_start(it->inner, out, name,
-                                                         fn, arg);
+    return call_fails(it)
+               ? TR_ENOMEM
+               : it->inner->ops->thread_start(it->inner, out, name, fn, arg);
 }
 
 static void fail_thread_join(tri_world *world, tri_thread *thread)

@@ -12,9 +12,9 @@
 #ifndef TEST_SUPPORT_FIXTURE_H
 #define TEST_SUPPORT_FIXTURE_H
 
+#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <setjmp.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -55,12 +55,12 @@ enum {
 
 typedef struct Player {
     tr_ref probe;
-    uint32_t says;     // hooks that are noted
-    uint32_t fails;    // hooks that return TR_EIO
-    uint32_t panics;   // hooks that panic
-    uint32_t times;    // ... only the first incarnations; 0: all
-    bool sleepy;       // hooks that are noted sleep a minute before
-    bool deaf;         // says nothing of deaths
+    uint32_t says;    // hooks that are noted
+    uint32_t fails;   // hooks that return TR_EIO
+    uint32_t panics;  // hooks that panic
+    uint32_t times;   // ... only the first incarnations; 0: all
+    bool sleepy;      // hooks that are noted sleep a minute before
+    bool deaf;        // says nothing of deaths
     tr_directive decision;
     int64_t count;
 } Player;
@@ -74,8 +74,8 @@ TR_MESSAGE(Panic);
 TR_MESSAGE(Nap, (int64_t, span));  // sleeps, then says "a woke"
 TR_MESSAGE(Add, (int64_t, number));
 TR_MESSAGE(Watch, (tr_ref, ref), (bool, in_order), (bool, stop));
-TR_MESSAGE(End, (tr_ref, ref));    // stops ref
-TR_MESSAGE(Strange);               // no player takes it
+TR_MESSAGE(End, (tr_ref, ref));  // stops ref
+TR_MESSAGE(Strange);             // no player takes it
 TR_MESSAGE(Count, (int64_t, number), (uint32_t, incarnation));
 TR_REQUEST(Get, Count);
 TR_MESSAGE(Born, (tr_ref, ref));

@@ -15,8 +15,8 @@ static void net_send(tri_transport *transport, uint32_t from, uint32_t to,
     }
 }
 
-static void arrived(void *user, uint32_t from, uint32_t to,
-                    const void *bytes, size_t size)
+static void arrived(void *user, uint32_t from, uint32_t to, const void *bytes,
+                    size_t size)
 {
     mesh *m = user;
     (void)from;
@@ -53,13 +53,15 @@ tr_err mesh_join(mesh *m, uint32_t index, tr_system *sys)
     if (m->link != NULL) {
         tri_link_attach(m->link, index, sys);
     }
-    return tri_bus_join(sys, &(tri_bus_options){
-                                 .transport = m->link != NULL ? m->link
-                                                              : &m->base,
-                                 .node = index, .nodes = m->nodes,
-                                 .life = m->life++, .views = m->views,
-                                 .view_count = m->view_count,
-                                 .address = "localhost:7000"});
+    return tri_bus_join(
+        sys,
+        &(tri_bus_options){.transport = m->link != NULL ? m->link : &m->base,
+                           .node = index,
+                           .nodes = m->nodes,
+                           .life = m->life++,
+                           .views = m->views,
+                           .view_count = m->view_count,
+                           .address = "localhost:7000"});
 }
 
 void mesh_leave(mesh *m, uint32_t index)

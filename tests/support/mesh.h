@@ -15,12 +15,12 @@
 enum { MESH_MAX = 8 };
 
 typedef struct mesh {
-    tri_transport base;    // over `net`
-    tr_sim *sim;           // NULL: threads
-    tri_sim_net *net;      // NULL: `link`
+    tri_transport base;  // over `net`
+    tr_sim *sim;         // NULL: threads
+    tri_sim_net *net;    // NULL: `link`
     tri_transport *link;
     uint32_t nodes;
-    uint64_t life;         // of the next that joins
+    uint64_t life;              // of the next that joins
     const tri_bus_view *views;  // that it joins with, borrowed
     uint32_t view_count;
     tr_system *systems[MESH_MAX];

@@ -166,9 +166,9 @@ tr_err stage_ask_for(stage *it, tr_ref ref, act_fn fn, void *arg,
                      tr_nanos timeout)
 {
     Acted done;
-    tr_err err = tr_ask(it->sys, ref, &done, timeout, Act,
-                        .fn = (uint64_t)(uintptr_t)fn,
-                        .arg = (uint64_t)(uintptr_t)arg);
+    tr_err err =
+        tr_ask(it->sys, ref, &done, timeout, Act, .fn = (uint64_t)(uintptr_t)fn,
+               .arg = (uint64_t)(uintptr_t)arg);
     tr_drop(Acted, &done);
     // A function that does not answer has ended all the same.
     return err == TR_ENOREPLY ? TR_OK : err;
@@ -254,8 +254,8 @@ void stage_expect_notes(stage *it, const int64_t *values, size_t count)
     uint32_t have = atomic_load(&it->note_count);
     for (size_t i = 0; i < count && i < have; i++) {
         if (it->notes[i] != values[i]) {
-            fail_msg("note %zu is %lld, not %lld", i,
-                     (long long)it->notes[i], (long long)values[i]);
+            fail_msg("note %zu is %lld, not %lld", i, (long long)it->notes[i],
+                     (long long)values[i]);
         }
     }
     if (have != count) {

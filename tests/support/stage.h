@@ -17,11 +17,11 @@
 #ifndef TEST_SUPPORT_STAGE_H
 #define TEST_SUPPORT_STAGE_H
 
+#include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <setjmp.h>
 
 #include <cmocka.h>
 

@@ -73,21 +73,21 @@ static bool starve_now(void)
 
 void *malloc(size_t size)
 {
-    return starve_now() ? NULL
+    return starve_now()                   ? NULL
            : __interceptor_malloc != NULL ? __interceptor_malloc(size)
                                           : __libc_malloc(size);
 }
 
 void *calloc(size_t count, size_t size)
 {
-    return starve_now() ? NULL
+    return starve_now()                   ? NULL
            : __interceptor_calloc != NULL ? __interceptor_calloc(count, size)
                                           : __libc_calloc(count, size);
 }
 
 void *realloc(void *at, size_t size)
 {
-    return starve_now() ? NULL
+    return starve_now()                    ? NULL
            : __interceptor_realloc != NULL ? __interceptor_realloc(at, size)
                                            : __libc_realloc(at, size);
 }

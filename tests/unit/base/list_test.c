@@ -30,12 +30,10 @@ static void test_empty(void **state)
     assert_null(tri_list_first(&list));
     assert_null(tri_list_last(&list));
     assert_null(tri_list_pop_front(&list));
-    TRI_LIST_EACH(link, &list)
-    {
+    TRI_LIST_EACH (link, &list) {
         fail();
     }
-    TRI_LIST_EACH_SAFE(link, &list)
-    {
+    TRI_LIST_EACH_SAFE (link, &list) {
         fail();
     }
     tri_list_check(&list);
@@ -54,8 +52,7 @@ static void test_keeps_order(void **state)
     tri_list_push_back(&list, &items[3].link);
     tri_list_push_front(&list, &items[0].link);
     tri_list_check(&list);
-    TRI_LIST_EACH(link, &list)
-    {
+    TRI_LIST_EACH (link, &list) {
         assert_int_equal(value_of(link), expected++);
     }
     assert_int_equal(expected, 4);
@@ -101,8 +98,7 @@ static void test_removes_while_walking(void **state)
         items[i] = (item){.value = i};
         tri_list_push_back(&list, &items[i].link);
     }
-    TRI_LIST_EACH_SAFE(link, &list)
-    {
+    TRI_LIST_EACH_SAFE (link, &list) {
         assert_int_equal(value_of(link), seen++);
         if (value_of(link) % 2 == 0) {
             tri_list_remove(link);

@@ -78,11 +78,11 @@ static void test_TE5_handlers_are_as_before(void **state)
     (void)state;
     static const int deadly[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
     struct sigaction before[5], now;
-    tri_lookout_ops watcher = {.crash = on_crash, .tick = on_tick,
-                           .user = &(seen){0}};
+    tri_lookout_ops watcher = {
+        .crash = on_crash, .tick = on_tick, .user = &(seen){0}};
     tri_lookout *watch;
 
-    signal(SIGBUS, ignore);    // before the watch,
+    signal(SIGBUS, ignore);  // before the watch,
     signal(SIGFPE, SIG_DFL);
     for (int i = 0; i < 5; i++) {
         assert_int_equal(sigaction(deadly[i], NULL, &before[i]), 0);

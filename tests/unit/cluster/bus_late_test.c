@@ -51,8 +51,7 @@ static void test_DI8_DI10_X53_claims_of_a_lost_stream_are_made_again(
     assert_int_equal(tr_host(cloud.systems[0], one), TR_OK);
     cut();
     for (uint32_t i = 0; i < 2; i++) {
-        tri_bus_shard(cloud.systems[i], tri_shard_of(text, strlen(text)), 0,
-                      2);
+        tri_bus_shard(cloud.systems[i], tri_shard_of(text, strlen(text)), 0, 2);
     }
     tr_sim_advance(cloud.sim, CUT + TR_SECONDS(1));
     assert_int_equal(tri_bus_count(cloud.systems[1]).lost_streams, 1);
@@ -79,8 +78,7 @@ static void test_DI8_DI10_X31_of_two_after_a_cut_one_ends(void **state)
     assert_int_equal(tr_host(cloud.systems[0], one), TR_OK);
     cut();
     for (uint32_t i = 0; i < 2; i++) {
-        tri_bus_shard(cloud.systems[i], tri_shard_of(text, strlen(text)), 0,
-                      2);
+        tri_bus_shard(cloud.systems[i], tri_shard_of(text, strlen(text)), 0, 2);
     }
     tr_sim_advance(cloud.sim, TR_SECONDS(2));
     tr_ref there = tr_virtual_named(cloud.systems[0], text);

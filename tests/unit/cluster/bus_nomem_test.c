@@ -11,9 +11,9 @@
  *   - afterwards all nodes work as before;
  * and the sanitizers find nothing.
  */
+#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <setjmp.h>
 #include <stdint.h>
 #include <cmocka.h>
 

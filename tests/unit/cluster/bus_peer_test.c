@@ -76,9 +76,10 @@ static void test_MS7_BU6_X30_to_and_fro_has_an_end(void **state)
     f.stubborn = true;
     name("far", 0, text, sizeof(text));
     Result result = {.err = &err, .text = said};
-    tr_tell(f.sys, tr_spawn(f.sys, trier, .init = &result,
-                            .init_size = sizeof(result)),
-            Try, .to = tr_virtual_named(f.sys, text));
+    tr_tell(
+        f.sys,
+        tr_spawn(f.sys, trier, .init = &result, .init_size = sizeof(result)),
+        Try, .to = tr_virtual_named(f.sys, text));
     run(&f, 100);
     assert_int_equal(err, TR_ELIMIT);
     assert_non_null(strstr(said, "too often"));
@@ -133,8 +134,8 @@ static void test_MS12_a_payload_must_be_of_its_type(void **state)
     open_peer(&f, "shop");
     name("adder", 0, text, sizeof(text));
     declare(&f, &Plus_tr_type, "");
-    size_t size = tri_binary_write(&Plus_tr_type, &plus, bytes,
-                                   sizeof(bytes), NULL);
+    size_t size =
+        tri_binary_write(&Plus_tr_type, &plus, bytes, sizeof(bytes), NULL);
     assert_true(size > 1 && size <= sizeof(bytes));
     assert_int_equal(request(&f, text, bytes, size), TR_OK);
     for (size_t cut = 1; cut < size; cut++) {

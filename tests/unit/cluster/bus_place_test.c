@@ -389,10 +389,13 @@ static void test_X30_X34_news_while_gathering(void **state)
     run(&f, 20);
     answer_question(&f, 1, 1);
     declare(&f, &Count_tr_type, "");
-    size_t size = tri_binary_write(&Count_tr_type, &told, bytes,
-                                   sizeof(bytes), NULL);
-    tri_envelope e = {.direction = TRI_ONE_WAY, .type = 1, .forwards = 1,
-                      .through = 3, .payload = {bytes, size}};
+    size_t size =
+        tri_binary_write(&Count_tr_type, &told, bytes, sizeof(bytes), NULL);
+    tri_envelope e = {.direction = TRI_ONE_WAY,
+                      .type = 1,
+                      .forwards = 1,
+                      .through = 3,
+                      .payload = {bytes, size}};
     snprintf(e.target, sizeof(e.target), "%s", text);
     tri_writer w = item(&f, TRI_ITEM_MESSAGE);
     tri_envelope_write(&w, &e);

@@ -4,9 +4,9 @@
  * Senders look at the state of a hand-over from threads of their own, and the
  * bus writes it; the thread sanitizer sees whether they agree on a lock.
  */
+#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <setjmp.h>
 #include <stdint.h>
 #include <cmocka.h>
 

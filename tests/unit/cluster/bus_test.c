@@ -4,9 +4,9 @@
  * Most tests run on virtual time with several seeds, over the in-memory link
  * and over the simulated network, and once on threads.
  */
+#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <setjmp.h>
 #include <stdint.h>
 #include <cmocka.h>
 
@@ -52,8 +52,8 @@ static uint32_t node_of(tr_ctx *ctx)
 static tr_err on_find(tr_ctx *ctx, Counter *self, const Find *q)
 {
     return tr_reply(ctx, q, .node = node_of(ctx),
-                    .count = self->wrong ? -1 : self->count,
-                    .key = tr_key(ctx), .self = tr_self(ctx), .memo = "text");
+                    .count = self->wrong ? -1 : self->count, .key = tr_key(ctx),
+                    .self = tr_self(ctx), .memo = "text");
 }
 
 static tr_err on_nap(tr_ctx *ctx, Counter *self, const Nap *q)
@@ -87,8 +87,8 @@ static tr_err on_private(tr_ctx *ctx, Counter *self, const Private *q)
 static tr_err on_add(tr_ctx *ctx, Counter *self, const Add *add)
 {
     (void)ctx;
-    self->wrong |= add->number != self->last + 1 ||
-                   strcmp(add->memo, "so long") != 0;
+    self->wrong |=
+        add->number != self->last + 1 || strcmp(add->memo, "so long") != 0;
     self->last = add->number;
     self->count++;
     return TR_OK;
@@ -126,10 +126,9 @@ static tr_err on_slow(tr_ctx *ctx, Counter *self, const Slow *m)
 }
 
 TR_ACTOR(counter, Counter, TR_ON(Slow, on_slow), TR_ON(Find, on_find),
-         TR_ON(Nap, on_nap),
-         TR_ON(Refuse, on_refuse), TR_ON(Ask, on_ask), TR_ON(Add, on_add),
-         TR_ON_LOCAL(Private, on_private), TR_ON(Ping, on_ping),
-         TR_ON(Pong, on_pong));
+         TR_ON(Nap, on_nap), TR_ON(Refuse, on_refuse), TR_ON(Ask, on_ask),
+         TR_ON(Add, on_add), TR_ON_LOCAL(Private, on_private),
+         TR_ON(Ping, on_ping), TR_ON(Pong, on_pong));
 
 /* ---- the stage ---- */
 
@@ -155,8 +154,8 @@ static tr_ref named(uint32_t node, uint32_t key)
 static Where find(uint32_t node, uint32_t key)
 {
     Where where;
-    tr_err err = tr_ask(cloud.systems[node], named(node, key), &where, PATIENCE,
-                        Find);
+    tr_err err =
+        tr_ask(cloud.systems[node], named(node, key), &where, PATIENCE, Find);
     if (err != TR_OK) {
         print_error("%s: %s\n", tr_errname(err),
                     tr_error_text(cloud.systems[node]));
@@ -228,18 +227,19 @@ static void errors_come_back(void)
 {
     Where where;
     uint32_t key = remote_key(0);
-    assert_int_equal(tr_ask(cloud.systems[0], named(0, key), &where, PATIENCE,
-                            Refuse),
-                     TR_EUSER);
-    assert_non_null(strstr(tr_error_text(cloud.systems[0]), "not today, says k"));
+    assert_int_equal(
+        tr_ask(cloud.systems[0], named(0, key), &where, PATIENCE, Refuse),
+        TR_EUSER);
+    assert_non_null(
+        strstr(tr_error_text(cloud.systems[0]), "not today, says k"));
     // BU10: no handler of that name.
-    assert_int_equal(tr_ask(cloud.systems[0], named(0, key), &where, PATIENCE,
-                            Strange),
-                     TR_EUNHANDLED);
+    assert_int_equal(
+        tr_ask(cloud.systems[0], named(0, key), &where, PATIENCE, Strange),
+        TR_EUNHANDLED);
     // MS10: not from another node.
-    assert_int_equal(tr_ask(cloud.systems[0], named(0, key), &where, PATIENCE,
-                            Private),
-                     TR_EFOREIGN);
+    assert_int_equal(
+        tr_ask(cloud.systems[0], named(0, key), &where, PATIENCE, Private),
+        TR_EFOREIGN);
     assert_int_equal(tr_ask(cloud.systems[0],
                             tr_virtual(cloud.systems[0], "nosuch", "k"), &where,
                             PATIENCE, Find),
@@ -277,8 +277,8 @@ static void actors_ask_actors(void)
 {
     for (uint32_t key = 0; key < 8; key++) {
         Where where;
-        assert_int_equal(tr_ask(cloud.systems[1], named(1, key), &where, PATIENCE,
-                                Ask, .to = named(1, key + 1)),
+        assert_int_equal(tr_ask(cloud.systems[1], named(1, key), &where,
+                                PATIENCE, Ask, .to = named(1, key + 1)),
                          TR_OK);
         assert_true(tr_ref_eq(where.self, named(1, key + 1)));
         assert_int_equal(where.node, find(2, key + 1).node);
@@ -365,8 +365,8 @@ static tri_place place_of(uint32_t key)
     snprintf(text, sizeof(text), "shop::counter/k%u", key);
     uint32_t shard = tri_shard_of(text, strlen(text));
     tri_cluster *cluster = tri_cluster_of(cloud.systems[shard % NODES]);
-    assert_true(tri_directory_lookup(&cluster->directory, text, strlen(text),
-                                     &place));
+    assert_true(
+        tri_directory_lookup(&cluster->directory, text, strlen(text), &place));
     return place;
 }
 
@@ -382,8 +382,7 @@ static void addresses_grow(void)
             assert_true(place.number > last);    // VA15
             last = place.number;
             tr_probe *probe;
-            assert_int_equal(tr_probe_new(&probe, cloud.systems[node]),
-                             TR_OK);
+            assert_int_equal(tr_probe_new(&probe, cloud.systems[node]), TR_OK);
             tr_probe_watch(probe, named(node, key));
             tr_stop(cloud.systems[0], named(0, key));
             (void)tr_expect(probe, PATIENCE, tr_terminated);
@@ -494,15 +493,14 @@ static void test_X31_DI8_DI10_two_views_one_writer(void **state)
         mesh_open(&cloud, seed, NODES, true);
         // Only one node hosts it at first.
         uint32_t old = shard % NODES, other = (old + 1) % NODES;
-        assert_int_equal(tr_host(cloud.systems[old], ledger,
-                                 .storage = memory),
+        assert_int_equal(tr_host(cloud.systems[old], ledger, .storage = memory),
                          TR_OK);
         assert_int_equal(store(other, 1), TR_OK);
         for (uint32_t i = 0; i < NODES; i++) {
             if (i != old) {
-                assert_int_equal(tr_host(cloud.systems[i], ledger,
-                                         .storage = memory),
-                                 TR_OK);
+                assert_int_equal(
+                    tr_host(cloud.systems[i], ledger, .storage = memory),
+                    TR_OK);
             }
         }
         tri_sim_net_partition(cloud.net, UINT64_C(1) << old, TR_SECONDS(60));
@@ -517,8 +515,8 @@ static void test_X31_DI8_DI10_two_views_one_writer(void **state)
         assert_int_equal(err, TR_EFENCED);
         // The loser has ended: what answers now has loaded what is stored.
         tr_system *cut = cloud.systems[old];
-        assert_int_equal(tr_ask(cut, tr_virtual(cut, "ledger", "main"),
-                                &total, PATIENCE, Read),
+        assert_int_equal(tr_ask(cut, tr_virtual(cut, "ledger", "main"), &total,
+                                PATIENCE, Read),
                          TR_OK);
         assert_int_equal(total.value, 2);
         tr_sim_advance(cloud.sim, TR_SECONDS(70));
@@ -647,10 +645,11 @@ static void test_DI6_X34_joining_with_later_views(void **state)
     (void)state;
     assert_int_equal(tri_link_new(&link), TR_OK);
     assert_int_equal(tr_system_open(&sys, .ns = "shop"), TR_OK);
-    assert_int_equal(tri_bus_join(sys, &(tri_bus_options){
-                                           .transport = link, .nodes = 2,
-                                           .life = 2, .views = views,
-                                           .view_count = 2}),
+    assert_int_equal(tri_bus_join(sys, &(tri_bus_options){.transport = link,
+                                                          .nodes = 2,
+                                                          .life = 2,
+                                                          .views = views,
+                                                          .view_count = 2}),
                      TR_OK);
     tri_cluster *cluster = tri_cluster_of(sys);
     assert_int_equal(tri_shard_owner(&cluster->directory, SECOND, &epoch), 1);

@@ -13,7 +13,7 @@ TR_MESSAGE(Note, (const char *, text), (int64_t, number), (tr_ref, ref));
 TR_MESSAGE(Count, (int64_t, number), (const char *, key), (tr_ref, self),
            (uint64_t, epoch));
 TR_REQUEST(Get, Count);
-TR_REQUEST(Hold, Count);         // kept until Release
+TR_REQUEST(Hold, Count);  // kept until Release
 TR_REQUEST(Nap, Count, (int64_t, span));
 TR_REQUEST(Call, Count, (tr_ref, to), (tr_ref, back));
 TR_REQUEST(Store, Count, (int64_t, number));

@@ -14,8 +14,7 @@ EVERYWHERE(AC7_stop_deactivates)
     assert_int_equal(get(w, a), 5);
     tr_probe_watch(w->probe, a);
     tr_stop(w->sys, a);
-    const tr_terminated *t = tr_expect(w->probe, TR_SECONDS(60),
-                                       tr_terminated);
+    const tr_terminated *t = tr_expect(w->probe, TR_SECONDS(60), tr_terminated);
     assert_int_equal(t->reason, TR_STOPPED);
     assert_true(tr_ref_eq(t->actor, a));
     assert_int_equal(get(w, a), 0);  // another activation
@@ -95,8 +94,7 @@ VIRTUALLY(rule29_who_waits_is_busy)
     assert_int_equal(tr_host(w->sys, counter, .idle = IDLE), TR_OK);
     tr_ref a = named(w, "a");
     tr_tell(w->sys, a, Add, .number = 3);
-    assert_int_equal(tr_ask(w->sys, a, &count, 4 * IDLE, Nap,
-                            .span = 3 * IDLE),
+    assert_int_equal(tr_ask(w->sys, a, &count, 4 * IDLE, Nap, .span = 3 * IDLE),
                      TR_OK);
     assert_int_equal(count.number, 3);
     assert_int_equal(metrics(w).activations, 1);
@@ -107,8 +105,7 @@ static tr_err ask_hold(tr_ctx *ctx, void *self, const Greet *m)
     Count count;
     (void)self;
     TR_TRY(tr_ask(ctx, m->to, &count, TR_SECONDS(86400), Hold));
-    tr_tell(ctx, stage.probe, Note, .text = "answered",
-            .number = count.number);
+    tr_tell(ctx, stage.probe, Note, .text = "answered", .number = count.number);
     return TR_OK;
 }
 
@@ -177,16 +174,17 @@ EVERYWHERE(watching_one_that_is_not_active)
     assert_int_equal(tr_host(w->sys, counter), TR_OK);
     tr_ref a = named(w, "a");
     tr_probe_watch(w->probe, a);
-    const tr_terminated *t = tr_expect(w->probe, TR_SECONDS(60),
-                                       tr_terminated);
+    const tr_terminated *t = tr_expect(w->probe, TR_SECONDS(60), tr_terminated);
     assert_int_equal(t->reason, TR_NO_SUCH_ACTOR);
     assert_int_equal(tr_join(w->sys, a, 0, NULL, NULL), TR_ENOENT);
 }
 
 EVERYWHERE(a_failure_restarts_and_at_last_ends_an_activation)
 {
-    tr_supervision policy = {.size = sizeof(policy), .max_restarts = 2,
-                             .within = TR_MINUTES(60), .backoff_min = 1,
+    tr_supervision policy = {.size = sizeof(policy),
+                             .max_restarts = 2,
+                             .within = TR_MINUTES(60),
+                             .backoff_min = 1,
                              .backoff_max = 1};
     tr_spawn_options s = {.size = sizeof(s), .supervision = &policy};
     assert_int_equal(tr_host(w->sys, counter, .spawn = &s), TR_OK);

@@ -1,9 +1,9 @@
 /*
  * directory_test.c - at most one place per id, and the first one stays.
  */
+#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <setjmp.h>
 #include <stdint.h>
 #include <cmocka.h>
 
@@ -15,9 +15,9 @@
 #include "cluster/directory.h"
 
 #define AT(at, nth) ((tri_place){.node = (at), .number = (nth)})
-#define ID(text) (text), strlen(text)
-#define ALICE    "prod::account/alice"
-#define BOB      "prod::account/bob"
+#define ID(text)    (text), strlen(text)
+#define ALICE       "prod::account/alice"
+#define BOB         "prod::account/bob"
 
 static int setup(void **state)
 {
@@ -41,9 +41,8 @@ static tri_decision enter(tri_directory *d, const char *id, uint32_t node,
                           uint64_t number)
 {
     tri_decision decision;
-    assert_int_equal(tri_directory_register(
-                         d, ID(id), AT(node, number), &decision),
-                     TR_OK);
+    assert_int_equal(
+        tri_directory_register(d, ID(id), AT(node, number), &decision), TR_OK);
     return decision;
 }
 

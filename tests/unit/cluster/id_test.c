@@ -1,9 +1,9 @@
 /*
  * id_test.c - names of virtual actors: made, read back, refused with a reason.
  */
+#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <setjmp.h>
 #include <stdint.h>
 #include <cmocka.h>
 
@@ -49,7 +49,9 @@ static void test_VA2_text_form(void **state)
 
 static void test_VA2_other_texts_are_refused(void **state)
 {
-    static const struct { const char *text, *why; } cases[] = {
+    static const struct {
+        const char *text, *why;
+    } cases[] = {
         {"", "'::'"},
         {"account/alice", "'::'"},
         {"prod:account/alice", "'::'"},
@@ -94,8 +96,7 @@ static void test_VA4_letters_digits_dash_underscore(void **state)
                      (c >= '0' && c <= '9') || c == '-' || c == '_';
         tri_actor_id id;
         const char *why;
-        assert_int_equal(tri_id_make(&id, "n", "k", key, &why) == TR_OK,
-                         plain);
+        assert_int_equal(tri_id_make(&id, "n", "k", key, &why) == TR_OK, plain);
         assert_int_equal(tri_id_is_field(key, &why), plain);
     }
 }

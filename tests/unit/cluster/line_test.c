@@ -4,9 +4,9 @@
  * The store keeps every question until the test answers it, so the test sees
  * how many wait, and nothing depends on time.
  */
+#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <setjmp.h>
 #include <stdint.h>
 #include <cmocka.h>
 
@@ -117,12 +117,10 @@ static void open_world(world *w)
     tri_storage_init(&w->store.base, &slow_ops);
     tri_list_init(&w->store.ops);
     assert_int_equal(tr_sim_new(&w->sim, 7), TR_OK);
-    assert_int_equal(
-        tr_system_open(&w->sys, .world = tr_sim_world(w->sim),
-                       .max_parked = PARKED, .log = quiet_log),
-        TR_OK);
-    assert_int_equal(tr_host(w->sys, tally, .storage = &w->store.base),
+    assert_int_equal(tr_system_open(&w->sys, .world = tr_sim_world(w->sim),
+                                    .max_parked = PARKED, .log = quiet_log),
                      TR_OK);
+    assert_int_equal(tr_host(w->sys, tally, .storage = &w->store.base), TR_OK);
     w->line = &tri_cluster_of(w->sys)->line;
     assert_true(w->line->max < NAMES / 2);
 }
@@ -239,8 +237,8 @@ static bool fail_before_the_line(int64_t n, uint32_t *called)
     tri_mem_fail_after(&w.sys->mem, n);
     tr_tell(w.sys, c, Add, .number = 1);
     // Relaxed: one thread.
-    bool reached = atomic_load_explicit(&w.sys->mem.fail_at,
-                                        memory_order_relaxed) < 0;
+    bool reached =
+        atomic_load_explicit(&w.sys->mem.fail_at, memory_order_relaxed) < 0;
     tri_mem_fail_after(&w.sys->mem, -1);
     tr_sim_advance(w.sim, 1);
     // It had counted in, and neither "c" nor "b" is active.

@@ -100,8 +100,7 @@ static void end(world *w, const char *key)
     tr_drop(Seen, &seen);
     tr_probe_watch(w->probe, ref);
     tr_tell_virtual(w->sys, "tally", key, End);
-    const tr_terminated *t =
-        tr_expect(w->probe, TR_SECONDS(60), tr_terminated);
+    const tr_terminated *t = tr_expect(w->probe, TR_SECONDS(60), tr_terminated);
     assert_true(tr_ref_eq(t->actor, ref));
 }
 
@@ -185,8 +184,8 @@ EVERYWHERE(rule33_the_limit_counts_names_that_pass)
         assert_int_equal(ask(w, key), 0);
     }
     Seen seen;
-    assert_int_equal(
-        tr_try_tell_virtual(w->sys, "tally", "more", End), TR_ELIMIT);
+    assert_int_equal(tr_try_tell_virtual(w->sys, "tally", "more", End),
+                     TR_ELIMIT);
     assert_non_null(strstr(tr_error_text(w->sys), "virtual_names"));
     assert_int_equal(tr_ask_virtual(w->sys, "tally", "more", &seen, 0, Get),
                      TR_ELIMIT);
@@ -205,18 +204,16 @@ EVERYWHERE(T14_T15_what_cannot_be_sent_by_name_is_told)
     Seen seen;
     assert_int_equal(tr_ask_virtual(w->sys, "tally", "a", &seen, 0, Get),
                      TR_ENOENT);  // nobody hosts it
-    assert_int_equal(tr_try_tell_virtual(w->sys, "tally", "a", End),
-                     TR_ENOENT);
+    assert_int_equal(tr_try_tell_virtual(w->sys, "tally", "a", End), TR_ENOENT);
     assert_int_equal(metrics(w).virtual_names, 0);
     assert_int_equal(tr_host(w->sys, tally), TR_OK);
     assert_int_equal(tr_try_tell_virtual(w->sys, "tally", "a/b", End),
                      TR_EINVAL);
-    assert_int_equal(tr_ask_virtual(w->sys, "", "a", &seen, 0, Get),
-                     TR_EINVAL);
+    assert_int_equal(tr_ask_virtual(w->sys, "", "a", &seen, 0, Get), TR_EINVAL);
     assert_non_null(strstr(tr_error_text(w->sys), "no name"));
-    assert_int_equal(tr_ask_virtual(w->sys, "tally", "a", &seen, 0, Nap,
-                                    .span = TR_MS(1)),
-                     TR_OK);
+    assert_int_equal(
+        tr_ask_virtual(w->sys, "tally", "a", &seen, 0, Nap, .span = TR_MS(1)),
+        TR_OK);
     assert_int_equal(metrics(w).virtual_names, 1);
 }
 
@@ -227,23 +224,22 @@ EVERYWHERE(T14_handlers_ask_and_forward_by_name)
     tr_tell_virtual(w->sys, "tally", "b", Add, .number = 5,
                     .tell = tr_probe_ref(w->probe));
     assert_int_equal(tr_expect(w->probe, TR_SECONDS(60), Seen)->number, 5);
-    assert_int_equal(tr_ask_virtual(w->probe, "tally", "a", &seen, 0, Relay,
-                                    .to = "b"),
-                     TR_OK);
+    assert_int_equal(
+        tr_ask_virtual(w->probe, "tally", "a", &seen, 0, Relay, .to = "b"),
+        TR_OK);
     assert_int_equal(seen.number, 5);
     tr_drop(Seen, &seen);
-    assert_int_equal(tr_ask_virtual(w->sys, "tally", "a", &seen, 0, Pass,
-                                    .to = "b"),
-                     TR_OK);
+    assert_int_equal(
+        tr_ask_virtual(w->sys, "tally", "a", &seen, 0, Pass, .to = "b"), TR_OK);
     assert_string_equal(seen.key, "b");
     tr_drop(Seen, &seen);
     // Rule 19: itself, by name; the handler passes the refusal on.
-    assert_int_equal(tr_ask_virtual(w->sys, "tally", "a", &seen, 0, Relay,
-                                    .to = "a"),
-                     TR_EFAILED);
-    assert_int_equal(tr_ask_virtual(w->sys, "tally", "a", &seen, 0, Relay,
-                                    .to = "a b"),
-                     TR_EINVAL);
+    assert_int_equal(
+        tr_ask_virtual(w->sys, "tally", "a", &seen, 0, Relay, .to = "a"),
+        TR_EFAILED);
+    assert_int_equal(
+        tr_ask_virtual(w->sys, "tally", "a", &seen, 0, Relay, .to = "a b"),
+        TR_EINVAL);
     end(w, "a");
     end(w, "b");
     await_names(w, 0);
@@ -253,9 +249,8 @@ VIRTUALLY(rule29_an_asker_keeps_the_name_until_it_is_answered)
 {
     Seen seen;
     assert_int_equal(tr_host(w->sys, tally, .idle = TR_SECONDS(1)), TR_OK);
-    assert_int_equal(tr_ask_virtual(w->sys, "tally", "a", &seen,
-                                    TR_MINUTES(2), Nap,
-                                    .span = TR_MINUTES(1)),
+    assert_int_equal(tr_ask_virtual(w->sys, "tally", "a", &seen, TR_MINUTES(2),
+                                    Nap, .span = TR_MINUTES(1)),
                      TR_OK);
     assert_int_equal(metrics(w).activations, 1);
     tr_sim_advance(w->sim, TR_SECONDS(5));
@@ -273,8 +268,7 @@ VIRTUALLY(X30_what_comes_by_name_while_it_ends_is_for_the_next)
                         .tell = tr_probe_ref(w->probe));
     }
     for (int i = 0; i < 50; i++) {  // none lost, none out of order
-        assert_int_equal(tr_expect(w->probe, TR_SECONDS(60), Seen)->number,
-                         i);
+        assert_int_equal(tr_expect(w->probe, TR_SECONDS(60), Seen)->number, i);
     }
     tr_sim_advance(w->sim, TR_SECONDS(5));
     assert_int_equal(metrics(w).virtual_names, 0);
@@ -283,9 +277,8 @@ VIRTUALLY(X30_what_comes_by_name_while_it_ends_is_for_the_next)
 
 VIRTUALLY(rule33_stateless_workers_keep_their_name)
 {
-    assert_int_equal(tr_host(w->sys, tally, .workers = 3,
-                             .idle = TR_SECONDS(1)),
-                     TR_OK);
+    assert_int_equal(
+        tr_host(w->sys, tally, .workers = 3, .idle = TR_SECONDS(1)), TR_OK);
     for (int i = 0; i < 9; i++) {
         assert_int_equal(ask(w, "pool"), 0);
     }
@@ -302,9 +295,9 @@ EVERYWHERE(ST_state_is_found_again_by_name)
     Seen seen;
     assert_int_equal(tr_storage_memory(&memory), TR_OK);
     assert_int_equal(tr_host(w->sys, tally, .storage = memory), TR_OK);
-    assert_int_equal(tr_ask_virtual(w->sys, "tally", "a", &seen, 0, Store,
-                                    .number = 42),
-                     TR_OK);
+    assert_int_equal(
+        tr_ask_virtual(w->sys, "tally", "a", &seen, 0, Store, .number = 42),
+        TR_OK);
     end(w, "a");
     await_names(w, 0);
     assert_int_equal(ask(w, "a"), 42);

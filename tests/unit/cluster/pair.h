@@ -7,9 +7,9 @@
 #ifndef TEST_UNIT_CLUSTER_PAIR_H
 #define TEST_UNIT_CLUSTER_PAIR_H
 
+#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <setjmp.h>
 #include <stdint.h>
 #include <cmocka.h>
 
@@ -56,7 +56,7 @@ static inline void set_up(uint64_t seed)
 
 /* The nth name of that kind whose shard the owner has. */
 static inline void name(const char *kind, uint32_t owner, int nth, char *out,
-                 size_t size)
+                        size_t size)
 {
     for (int i = 0; nth >= 0; i++) {
         snprintf(out, size, "shop::%s/k%d", kind, i);
@@ -65,7 +65,8 @@ static inline void name(const char *kind, uint32_t owner, int nth, char *out,
 }
 
 /* Its actor, for node `from`. */
-static inline tr_ref actor(uint32_t from, const char *kind, uint32_t owner, int nth)
+static inline tr_ref actor(uint32_t from, const char *kind, uint32_t owner,
+                           int nth)
 {
     char text[64];
     name(kind, owner, nth, text, sizeof(text));

@@ -7,9 +7,9 @@
 #ifndef TEST_UNIT_CLUSTER_PLAYED_PEER_H
 #define TEST_UNIT_CLUSTER_PLAYED_PEER_H
 
+#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <setjmp.h>
 #include <stdint.h>
 #include <cmocka.h>
 
@@ -54,7 +54,7 @@ typedef struct packet {
 } packet;
 
 typedef struct peer {
-    tri_session session;   // first
+    tri_session session;  // first
     tri_transport base;
     tr_sim *sim;
     tr_system *sys;
@@ -66,19 +66,19 @@ typedef struct peer {
     /* ---- what has come ---- */
     uint64_t correlations[ANSWERS];
     uint32_t requests, hellos;
-    tri_envelope answer;   // the last
+    tri_envelope answer;  // the last
     uint32_t answers;
-    char text[256];        // its payload, if it is an error
-    bool stubborn;         // all that comes goes back, as if we knew better
+    char text[256];  // its payload, if it is an error
+    bool stubborn;   // all that comes goes back, as if we knew better
     uint32_t sent_back;
     uint32_t questions, markers, tells;
-    uint64_t question;     // token of the last
-    uint64_t marker;       // token of the last,
-    uint64_t heard;        // ... and the place it says it has heard of
-    uint64_t placed;       // the last place that the bus gave out,
-    uint64_t gone;         // ... and the last that it gave back
+    uint64_t question;  // token of the last
+    uint64_t marker;    // token of the last,
+    uint64_t heard;     // ... and the place it says it has heard of
+    uint64_t placed;    // the last place that the bus gave out,
+    uint64_t gone;      // ... and the last that it gave back
     uint32_t claims;
-    uint64_t claimed;      // the last of them
+    uint64_t claimed;  // the last of them
 } peer;
 
 static inline peer *of(tri_session *s)
@@ -100,9 +100,8 @@ static inline void to_bus(tri_session *s, const tri_packet *p)
 static inline void put(peer *f, tri_writer *w)
 {
     assert_false(w->failed);
-    assert_int_equal(tri_session_put(&f->session, w->bytes, w->size, NULL,
-                                     f->now),
-                     TR_OK);
+    assert_int_equal(
+        tri_session_put(&f->session, w->bytes, w->size, NULL, f->now), TR_OK);
     free(w->bytes);
 }
 
@@ -140,7 +139,8 @@ static inline void on_request(peer *f, const tri_envelope *e)
 }
 
 /* Types and markers as they are, messages with one forward more. */
-static inline void send_back(peer *f, tri_item kind, tr_bytes bytes, tri_reader *r)
+static inline void send_back(peer *f, tri_item kind, tr_bytes bytes,
+                             tri_reader *r)
 {
     tri_envelope e;
     tri_writer w = {.mem = &f->sys->mem};
@@ -233,7 +233,7 @@ static inline void lost(tri_session *s, bool goodbye)
 /* ---- the stage ---- */
 
 static inline void from_bus(tri_transport *t, uint32_t from, uint32_t to,
-                     const void *bytes, size_t size)
+                            const void *bytes, size_t size)
 {
     peer *f = tri_container_of(t, peer, base);
     (void)from;
@@ -253,8 +253,8 @@ static inline void run(peer *f, int steps)
         f->now += TR_MS(5);
         for (uint32_t i = 0; i < f->count; i++) {
             tri_packet p;
-            assert_true(tri_packet_read(&p, f->packets[i].bytes,
-                                        f->packets[i].size));
+            assert_true(
+                tri_packet_read(&p, f->packets[i].bytes, f->packets[i].size));
             tri_session_packet(&f->session, &p, f->now);
             free(f->packets[i].bytes);
         }
@@ -266,8 +266,10 @@ static inline void run(peer *f, int steps)
 /* Node 1 begins a life, and speaks. */
 static inline void begin_session(peer *f, uint64_t life)
 {
-    static const tri_session_ops ops = {.send = to_bus, .take = take,
-                                        .done = done, .lost = lost,
+    static const tri_session_ops ops = {.send = to_bus,
+                                        .take = take,
+                                        .done = done,
+                                        .lost = lost,
                                         .begin = hello};
     tri_session_fini(&f->session);
     tri_session_init(&f->session, &ops, &f->sys->mem, 1, life, 0);
@@ -293,7 +295,8 @@ static inline void open_life(peer *f, const char *ns, uint64_t life)
                      TR_OK);
     assert_int_equal(
         tri_bus_join(f->sys, &(tri_bus_options){.transport = &f->base,
-                                                .nodes = 2, .life = life}),
+                                                .nodes = 2,
+                                                .life = life}),
         TR_OK);
     f->bus = tri_bus_of(tri_cluster_of(f->sys));
     assert_int_equal(tr_host(f->sys, adder), TR_OK);
@@ -319,7 +322,7 @@ static inline void close_peer(peer *f)
 
 /* A name of that kind whose shard the node owns. */
 static inline void name_at(uint32_t owner, const char *kind, int nth, char *out,
-                    size_t size)
+                           size_t size)
 {
     for (int i = 0; nth >= 0; i++) {
         snprintf(out, size, "shop::%s/k%d", kind, i);
@@ -343,12 +346,16 @@ static inline void declare(peer *f, const tr_type *type, const char *table)
 
 /* Sends a request as type 1; returns the error of its answer. */
 static inline tr_err request(peer *f, const char *target, const void *payload,
-                      size_t size)
+                             size_t size)
 {
     static uint64_t next;
-    tri_envelope e = {.direction = TRI_REQUEST, .sender_node = 1,
-                      .correlation = ++next, .ttl_ms = 5000, .type = 1,
-                      .through = 2, .payload = {payload, size}};
+    tri_envelope e = {.direction = TRI_REQUEST,
+                      .sender_node = 1,
+                      .correlation = ++next,
+                      .ttl_ms = 5000,
+                      .type = 1,
+                      .through = 2,
+                      .payload = {payload, size}};
     snprintf(e.target, sizeof(e.target), "%s", target);
     tri_writer w = item(f, TRI_ITEM_MESSAGE);
     tri_envelope_write(&w, &e);
@@ -368,7 +375,7 @@ static inline int64_t place(uint32_t count)
 }
 
 static inline void answer_for_life(peer *f, uint64_t life, uint32_t node,
-                            uint32_t count)
+                                   uint32_t count)
 {
     tri_writer w = item(f, TRI_ITEM_PLACED);
     tri_write_u64(&w, f->question);
@@ -383,8 +390,7 @@ static inline void answer_for_life(peer *f, uint64_t life, uint32_t node,
 
 static inline void answer_question(peer *f, uint32_t node, uint32_t count)
 {
-    answer_for_life(f, node == 0 ? f->bus->life : f->session.life, node,
-                    count);
+    answer_for_life(f, node == 0 ? f->bus->life : f->session.life, node, count);
 }
 
 /*
@@ -392,12 +398,14 @@ static inline void answer_question(peer *f, uint32_t node, uint32_t count)
  * has the place in that life.
  */
 static inline void hand_over_to(peer *f, uint64_t life, const char *target,
-                         uint32_t count, Count told)
+                                uint32_t count, Count told)
 {
     unsigned char bytes[64];
-    size_t size = tri_binary_write(&Count_tr_type, &told, bytes,
-                                   sizeof(bytes), NULL);
-    tri_envelope e = {.direction = TRI_ONE_WAY, .sender_node = 1, .type = 1,
+    size_t size =
+        tri_binary_write(&Count_tr_type, &told, bytes, sizeof(bytes), NULL);
+    tri_envelope e = {.direction = TRI_ONE_WAY,
+                      .sender_node = 1,
+                      .type = 1,
                       .through = TRI_THROUGH_ALL,
                       .place = (uint64_t)place(count),
                       .place_life = life,
@@ -408,7 +416,8 @@ static inline void hand_over_to(peer *f, uint64_t life, const char *target,
     put(f, &w);
 }
 
-static inline void hand_over(peer *f, const char *target, uint32_t count, Count told)
+static inline void hand_over(peer *f, const char *target, uint32_t count,
+                             Count told)
 {
     hand_over_to(f, f->bus->life, target, count, told);
 }

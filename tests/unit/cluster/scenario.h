@@ -7,9 +7,9 @@
 #ifndef TEST_CLUSTER_SCENARIO_H
 #define TEST_CLUSTER_SCENARIO_H
 
+#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <setjmp.h>
 #include <stdint.h>
 #include <cmocka.h>
 
@@ -37,8 +37,11 @@ static inline void quiet_log(void *user, const tr_log_record *record)
 static inline void open_world(world *w, uint64_t seed)
 {
     *w = (world){0};
-    tr_system_options o = {.size = sizeof(o), .ns = NS, .workers = 2,
-                           .virtual_names = NAMES, .log = quiet_log};
+    tr_system_options o = {.size = sizeof(o),
+                           .ns = NS,
+                           .workers = 2,
+                           .virtual_names = NAMES,
+                           .log = quiet_log};
     if (seed != 0) {
         assert_int_equal(tr_sim_new(&w->sim, seed), TR_OK);
         o.world = tr_sim_world(w->sim);

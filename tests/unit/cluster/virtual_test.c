@@ -91,9 +91,9 @@ static void test_AC1_AC3_transitions(void **state)
     (void)state;
     for (int from = N; from <= I; from++) {
         for (int to = N; to <= I; to++) {
-            assert_int_equal(tri_activation_legal((tri_activation)from,
-                                                  (tri_activation)to),
-                             legal[from][to]);
+            assert_int_equal(
+                tri_activation_legal((tri_activation)from, (tri_activation)to),
+                legal[from][to]);
         }
     }
 }
@@ -135,8 +135,7 @@ VIRTUALLY(T14_a_call_waits_30_s_unless_told)
     assert_int_equal(tr_host(w->sys, counter), TR_OK);
     tr_ref a = named(w, "a");
     tr_nanos before = tr_now(w->sys);
-    assert_int_equal(tr_ask(w->sys, a, &count, 0, Nap,
-                            .span = TR_MINUTES(2)),
+    assert_int_equal(tr_ask(w->sys, a, &count, 0, Nap, .span = TR_MINUTES(2)),
                      TR_ETIMEDOUT);
     assert_int_equal(tr_now(w->sys) - before, TR_SECONDS(30));
     before = tr_now(w->sys);
@@ -145,9 +144,9 @@ VIRTUALLY(T14_a_call_waits_30_s_unless_told)
                      TR_ETIMEDOUT);
     assert_int_equal(tr_now(w->sys) - before, TR_SECONDS(2));
     // The error of a call that fails is the answer.
-    assert_int_equal(tr_ask(w->sys, named(w, "c"), &count, 0, Call,
-                            .to = TR_NOBODY),
-                     TR_EFAILED);
+    assert_int_equal(
+        tr_ask(w->sys, named(w, "c"), &count, 0, Call, .to = TR_NOBODY),
+        TR_EFAILED);
 }
 
 EVERYWHERE(T18_the_sender_is_the_virtual_actor)
@@ -301,8 +300,7 @@ EVERYWHERE(ST_state_survives_deactivation)
     assert_int_equal(tr_storage_capture(&store, memory), TR_OK);
     assert_int_equal(tr_host(w->sys, counter, .storage = store), TR_OK);
     tr_ref a = named(w, "a");
-    assert_int_equal(tr_ask(w->sys, a, &count, 0, Store, .number = 42),
-                     TR_OK);
+    assert_int_equal(tr_ask(w->sys, a, &count, 0, Store, .number = 42), TR_OK);
     tr_stop(w->sys, a);
     assert_int_equal(get(w, a), 42);
     assert_int_equal(get(w, named(w, "b")), 0);

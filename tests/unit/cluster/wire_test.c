@@ -1,9 +1,9 @@
 /*
  * wire_test.c - names of nodes, packets, envelopes, and the session.
  */
+#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <setjmp.h>
 #include <stdint.h>
 #include <cmocka.h>
 
@@ -19,16 +19,33 @@
 static void test_VA10_VA11_nodes_are_read_and_written(void **state)
 {
     static const char *const good[] = {
-        "localhost:1",        "10.0.0.255:65535",  "a-b.c_d.example:80",
-        "[::1]:7000",         "[::]:7000",         "[fe80::1:2]:9",
-        "[1:2:3:4:5:6:7:8]:9"};
-    static const char *const bad[] = {
-        "",          "host",       "host:",       "host:0",   "host:65536",
-        "host:+1",   "host:1x",    ":80",         "10.0.0:1", "256.0.0.1:1",
-        "1.2.3.4.:1", "-a:1",      "a-:1",        "a..b:1",   "a b:1",
-        "::1:80",    "[::1:80",    "[]:1",        "[1:2]:1",  "[1::2::3]:1",
-        "[12345::]:1", "[g::]:1",  "[:1::]:1",    "[1:2:3:4:5:6:7::8:9]:1",
-        "host:00080"};
+        "localhost:1", "10.0.0.255:65535", "a-b.c_d.example:80", "[::1]:7000",
+        "[::]:7000",   "[fe80::1:2]:9",    "[1:2:3:4:5:6:7:8]:9"};
+    static const char *const bad[] = {"",
+                                      "host",
+                                      "host:",
+                                      "host:0",
+                                      "host:65536",
+                                      "host:+1",
+                                      "host:1x",
+                                      ":80",
+                                      "10.0.0:1",
+                                      "256.0.0.1:1",
+                                      "1.2.3.4.:1",
+                                      "-a:1",
+                                      "a-:1",
+                                      "a..b:1",
+                                      "a b:1",
+                                      "::1:80",
+                                      "[::1:80",
+                                      "[]:1",
+                                      "[1:2]:1",
+                                      "[1::2::3]:1",
+                                      "[12345::]:1",
+                                      "[g::]:1",
+                                      "[:1::]:1",
+                                      "[1:2:3:4:5:6:7::8:9]:1",
+                                      "host:00080"};
     (void)state;
     for (size_t i = 0; i < sizeof(good) / sizeof(*good); i++) {
         tri_node_id id;
@@ -67,11 +84,19 @@ static void test_VA12_a_place_has_one_name(void **state)
 
 static tri_envelope request(void)
 {
-    return (tri_envelope){.direction = TRI_REQUEST, .correlation = 7,
-                          .ttl_ms = 1000, .target_node = 2, .sender_node = 1,
-                          .target = "shop::cart/a", .sender = "shop::user/b",
-                          .payload = {"abc", 3}, .type = 4, .place = 9,
-                          .through = 5, .forwards = 1, .returns = 2,
+    return (tri_envelope){.direction = TRI_REQUEST,
+                          .correlation = 7,
+                          .ttl_ms = 1000,
+                          .target_node = 2,
+                          .sender_node = 1,
+                          .target = "shop::cart/a",
+                          .sender = "shop::user/b",
+                          .payload = {"abc", 3},
+                          .type = 4,
+                          .place = 9,
+                          .through = 5,
+                          .forwards = 1,
+                          .returns = 2,
                           .flags = TRI_FLAG_SUPPRESS_KEEP_ALIVE};
 }
 
@@ -109,7 +134,8 @@ static void refused(tri_envelope e, tr_err err)
     assert_non_null(why);
 }
 
-static void test_MS5_MS7_MS8_MS9_MS10_MS13_bad_envelopes_are_refused(void **state)
+static void test_MS5_MS7_MS8_MS9_MS10_MS13_bad_envelopes_are_refused(
+    void **state)
 {
     tri_envelope e = request();
     const char *why;
@@ -173,9 +199,17 @@ static void test_MS2_MS3_MS4_MS6_directions(void **state)
 
 static void test_X34_packets_carry_lives_and_damage_is_found(void **state)
 {
-    tri_packet sent = {.kind = TRI_PACKET_DATA, .from = 1, .to = 2,
-                       .life = 11, .to_life = 12, .stream = 3, .number = 4,
-                       .ack_stream = 5, .ack = 6, .item = {"hello", 5}}, got;
+    tri_packet sent = {.kind = TRI_PACKET_DATA,
+                       .from = 1,
+                       .to = 2,
+                       .life = 11,
+                       .to_life = 12,
+                       .stream = 3,
+                       .number = 4,
+                       .ack_stream = 5,
+                       .ack = 6,
+                       .item = {"hello", 5}},
+               got;
     tri_writer w = {0};
     (void)state;
     tri_packet_write(&w, &sent);
@@ -207,14 +241,18 @@ enum { NODES = 2, LINK = 4096, ITEMS = 300 };
 typedef struct end {
     tri_session session;  // first
     tri_mem mem;
-    uint32_t taken;       // the last number that was taken
+    uint32_t taken;  // the last number that was taken
     uint32_t wrong, begun, lost, goodbyes;
     uint32_t received, maybe, never;  // what became of our items
 } end;
 
 static struct {
     end ends[NODES];
-    struct { uint32_t to; size_t size; unsigned char bytes[512]; } link[LINK];
+    struct {
+        uint32_t to;
+        size_t size;
+        unsigned char bytes[512];
+    } link[LINK];
     uint32_t count;
     uint32_t bad;  // of 100: lost, and doubled, and out of order
     tri_rand rand;
@@ -284,8 +322,10 @@ static bool on_begin(tri_session *s)
     return true;
 }
 
-static const tri_session_ops session_ops = {.send = on_send, .take = on_take,
-                                            .done = on_done, .lost = on_lost,
+static const tri_session_ops session_ops = {.send = on_send,
+                                            .take = on_take,
+                                            .done = on_done,
+                                            .lost = on_lost,
                                             .begin = on_begin};
 
 static void set_up(uint64_t seed, uint32_t bad)
@@ -320,8 +360,8 @@ static void step(tr_nanos now)
     uint32_t count = world.count;
     for (uint32_t i = 0; i < count; i++) {
         tri_packet packet;
-        assert_true(tri_packet_read(&packet, world.link[i].bytes,
-                                    world.link[i].size));
+        assert_true(
+            tri_packet_read(&packet, world.link[i].bytes, world.link[i].size));
         tri_session_packet(&world.ends[packet.to].session, &packet, now);
     }
     memmove(world.link, world.link + count,
@@ -381,8 +421,7 @@ static void test_X53_the_end_tells_maybe_from_never(void **state)
     }
     step(now += TR_MS(1));
     world.count = 0;
-    for (; world.ends[0].lost == 0 && now < TR_SECONDS(60);
-         now += TR_MS(50)) {
+    for (; world.ends[0].lost == 0 && now < TR_SECONDS(60); now += TR_MS(50)) {
         tri_session_pump(&world.ends[0].session, now);
         world.count = 0;
     }
@@ -405,8 +444,8 @@ static void test_X34_X53_another_life_takes_nothing_twice(void **state)
     step(now += TR_MS(1));  // the item, taken
     assert_int_equal(world.ends[1].taken, 1);
     world.count = 0;  // its acknowledgement is lost, with its life
-    tri_session_init(&world.ends[1].session, &session_ops,
-                     &world.ends[1].mem, 1, 200, 0);
+    tri_session_init(&world.ends[1].session, &session_ops, &world.ends[1].mem,
+                     1, 200, 0);
     world.ends[1].taken = 0;
     for (uint32_t i = 0; i < 20; i++) {
         step(now += TR_MS(20));
@@ -431,8 +470,12 @@ static void test_X34_X53_another_life_takes_nothing_twice(void **state)
 /* From node 1 in that life, with the number as item; none: 0. */
 static void comes(tri_packet_kind kind, uint64_t life, uint32_t number)
 {
-    tri_packet packet = {.kind = kind, .from = 1, .life = life,
-                         .to_life = 100, .stream = 1, .number = number,
+    tri_packet packet = {.kind = kind,
+                         .from = 1,
+                         .life = life,
+                         .to_life = 100,
+                         .stream = 1,
+                         .number = number,
                          .item = {&number, number > 0 ? sizeof(number) : 0}};
     tri_session_packet(&world.ends[0].session, &packet, TR_SECONDS(1));
 }
@@ -489,8 +532,10 @@ static void test_X34_an_earlier_life_is_not_who_is_there(void **state)
 
 static void test_X53_an_answer_to_what_is_given_back_is_not_left(void **state)
 {
-    static const tri_session_ops ops = {.send = on_send, .take = on_take,
-                                        .done = answers, .lost = on_lost,
+    static const tri_session_ops ops = {.send = on_send,
+                                        .take = on_take,
+                                        .done = answers,
+                                        .lost = on_lost,
                                         .begin = on_begin};
     (void)state;
     for (uint32_t items = 1; items <= 3; items++) {
@@ -513,16 +558,16 @@ static void test_X53_queues_are_limited_and_memory_may_end(void **state)
     set_up(1, 0);
     uint32_t number = 1;
     tri_mem_fail_after(&world.ends[0].mem, 0);
-    assert_int_equal(tri_session_put(&world.ends[0].session, &number, 4, NULL,
-                                     1),
-                     TR_ENOMEM);
+    assert_int_equal(
+        tri_session_put(&world.ends[0].session, &number, 4, NULL, 1),
+        TR_ENOMEM);
     tri_mem_fail_after(&world.ends[0].mem, -1);
     for (uint32_t i = 0; i < TRI_SESSION_QUEUE; i++) {
         put(0, 1, 1);
     }
-    assert_int_equal(tri_session_put(&world.ends[0].session, &number, 4, NULL,
-                                     1),
-                     TR_ELIMIT);
+    assert_int_equal(
+        tri_session_put(&world.ends[0].session, &number, 4, NULL, 1),
+        TR_ELIMIT);
     tear_down();
     assert_int_equal(world.ends[0].never, TRI_SESSION_QUEUE);
 }
@@ -533,7 +578,8 @@ int main(void)
         cmocka_unit_test(test_VA10_VA11_nodes_are_read_and_written),
         cmocka_unit_test(test_VA12_a_place_has_one_name),
         cmocka_unit_test(test_MS1_MS14_X32_X33_an_envelope_crosses_whole),
-        cmocka_unit_test(test_MS5_MS7_MS8_MS9_MS10_MS13_bad_envelopes_are_refused),
+        cmocka_unit_test(
+            test_MS5_MS7_MS8_MS9_MS10_MS13_bad_envelopes_are_refused),
         cmocka_unit_test(test_MS2_MS3_MS4_MS6_directions),
         cmocka_unit_test(test_X34_packets_carry_lives_and_damage_is_found),
         cmocka_unit_test(test_X53_each_item_once_and_in_order),

@@ -25,8 +25,7 @@ static tr_err on_echo(tr_ctx *ctx, puppet *self, const Echo *m)
                     .items = {m->items.at, m->items.count},
                     .weights = {m->weights.at, m->weights.count},
                     .first = m->items.count > 0 ? m->items.at[0] : (Item){0},
-                    .key = {1, 2, 3, 4}, .blob = m->blob,
-                    .from = tr_self(ctx));
+                    .key = {1, 2, 3, 4}, .blob = m->blob, .from = tr_self(ctx));
 }
 
 TR_ACTOR(echoes, puppet, TR_ON(Echo, on_echo));
@@ -54,8 +53,8 @@ static void test_payloads_arrive_whole_at_every_size(void **state)
     stage it;
     tr_blob blob;
     static unsigned char raw[200000];
-    static const size_t sizes[] = {0, 1, 15, 16, 100, 1000, 8000, 8192, 9000,
-                                   200000};
+    static const size_t sizes[] = {0,    1,    15,   16,   100,
+                                   1000, 8000, 8192, 9000, 200000};
     (void)state;
     for (size_t i = 0; i < sizeof(raw); i++) {
         raw[i] = (unsigned char)i;
@@ -169,7 +168,8 @@ static void test_t08_every_way_not_to_be_answered(void **state)
     stage_open(&it);
     expect_err(stage_ask(&it, it.one, act_fail, NULL), TR_EUSER);
     expect_err(tr_ask(it.sys, it.two, NULL, 0, Act,
-                      .fn = (uint64_t)(uintptr_t)act_forget), TR_ENOREPLY);
+                      .fn = (uint64_t)(uintptr_t)act_forget),
+               TR_ENOREPLY);
     expect_err(tr_ask(it.sys, it.two, &parcel, 0, Echo), TR_EUNHANDLED);
     expect_err(stage_ask(&it, TR_NOBODY, act_nothing, NULL), TR_ENOENT);
     stage_tell(&it, it.three, act_sleep, (void *)TR_SECONDS(1));
@@ -178,7 +178,8 @@ static void test_t08_every_way_not_to_be_answered(void **state)
     stage_settle(&it);
     expect_err(stage_ask(&it, it.three, act_nothing, NULL), TR_EGONE);
     expect_err(stage_ask_for(&it, it.two, act_sleep, (void *)TR_SECONDS(9),
-                             TR_SECONDS(1)), TR_ETIMEDOUT);
+                             TR_SECONDS(1)),
+               TR_ETIMEDOUT);
     stage_close(&it);
 }
 
@@ -349,8 +350,7 @@ static void test_a_message_is_in_one_place(void **state)
     stage_close(&it);
 }
 
-static tr_err act_forward_to(tr_ctx *ctx, puppet *self, const Act *m,
-                             void *arg)
+static tr_err act_forward_to(tr_ctx *ctx, puppet *self, const Act *m, void *arg)
 {
     tr_ref *to = arg;
     if (tr_ref_eq(tr_self(ctx), *to)) {
@@ -372,8 +372,9 @@ static void test_t04_a_forwarded_request_keeps_its_time(void **state)
                      .fn = (uint64_t)(uintptr_t)act_forward_to,
                      .arg = (uint64_t)(uintptr_t)&it.two));
     assert_int_equal(done.value, 33);
-    expect_err(stage_ask_for(&it, it.one, act_forward_to, &it.two,
-                             TR_SECONDS(2)), TR_ETIMEDOUT);
+    expect_err(
+        stage_ask_for(&it, it.one, act_forward_to, &it.two, TR_SECONDS(2)),
+        TR_ETIMEDOUT);
     // To somebody who is gone: the asker hears of it.
     tr_ref gone = it.three;
     tr_kill(it.sys, gone);
@@ -441,8 +442,7 @@ static void test_pa3_a_stash_has_its_limit(void **state)
                      .fn = (uint64_t)(uintptr_t)act_stash_at_limit,
                      .arg = (uint64_t)(uintptr_t)&stashed));
     assert_int_equal(done.value, 1);
-    expect_err(stage_ask(&it, it.two, act_stash_at_limit, &stashed),
-               TR_ELIMIT);
+    expect_err(stage_ask(&it, it.two, act_stash_at_limit, &stashed), TR_ELIMIT);
     assert_int_equal(stashed, 1);
     expect_ok(stage_ask(&it, it.two, act_nothing, NULL));
     stage_close(&it);
@@ -523,9 +523,9 @@ static void expect_said(const char *text, const char *const *parts)
 
 static void test_an_error_names_target_type_state_depth_and_site(void **state)
 {
-    static const char *const parts[] = {"Act", "/user/two", "RUNNING",
-                                        "3 queued", "ask_test.c:",
-                                        "timed out", NULL};
+    static const char *const parts[] = {"Act",      "/user/two",   "RUNNING",
+                                        "3 queued", "ask_test.c:", "timed out",
+                                        NULL};
     stage it;
     char text[STAGE_TEXT] = "";
     (void)state;
@@ -538,9 +538,9 @@ static void test_an_error_names_target_type_state_depth_and_site(void **state)
     tr_tell(it.sys, it.two, Note, .value = 1);
     stage_pass(&it, TR_SECONDS(2));
     expect_said(text, parts);
-    static const char *const outside[] = {"Act", "/user/two", "RUNNING",
-                                          "4 queued", "ask_test.c:",
-                                          "timed out", NULL};
+    static const char *const outside[] = {
+        "Act",         "/user/two", "RUNNING", "4 queued",
+        "ask_test.c:", "timed out", NULL};
     expect_err(tr_ask(it.sys, it.two, NULL, TR_SECONDS(1), Act), TR_ETIMEDOUT);
     expect_said(tr_error_text(it.sys), outside);
     stage_close(&it);
@@ -561,8 +561,7 @@ int main(void)
         cmocka_unit_test(test_pa3_stash_and_become),
         cmocka_unit_test(test_pa3_a_stash_has_its_limit),
         cmocka_unit_test(test_futures_end_in_their_own_order),
-        cmocka_unit_test(
-            test_an_error_names_target_type_state_depth_and_site),
+        cmocka_unit_test(test_an_error_names_target_type_state_depth_and_site),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

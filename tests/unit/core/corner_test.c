@@ -39,8 +39,7 @@ static void test_rule_22_a_ctx_does_not_wait_after_its_turn(void **state)
     expect_ok(stage_ask(&it, it.one, act_lend_ctx, &ctx));
     stage_settle(&it);
     expect_err(tr_sleep(ctx, 1), TR_EWOULDBLOCK);
-    expect_err(tr_join(ctx, it.two, TR_SECONDS(1), NULL, NULL),
-               TR_EWOULDBLOCK);
+    expect_err(tr_join(ctx, it.two, TR_SECONDS(1), NULL, NULL), TR_EWOULDBLOCK);
     expect_err(tr_started(ctx, it.two, TR_SECONDS(1)), TR_EWOULDBLOCK);
     expect_err(act_ask(ctx, it.two, act_nothing, NULL, TR_SECONDS(1)),
                TR_EWOULDBLOCK);
@@ -153,8 +152,8 @@ static tr_err act_keep_and_stash(tr_ctx *ctx, puppet *self, const Act *m,
 static int64_t value_of(stage *it, act_fn fn)
 {
     Acted out;
-    expect_ok(tr_ask(it->sys, it->one, &out, 0, Act,
-                     .fn = (uint64_t)(uintptr_t)fn));
+    expect_ok(
+        tr_ask(it->sys, it->one, &out, 0, Act, .fn = (uint64_t)(uintptr_t)fn));
     int64_t value = out.value;
     tr_drop(Acted, &out);
     return value;
@@ -359,9 +358,9 @@ static void test_SV3_a_failed_child_waits_for_its_parent(void **state)
         stage_pass(&it, TR_SECONDS(1));
         tr_state life = tr_state_of(it.sys, child);
         tr_err err = tr_started(it.sys, child, TR_MS(1));
-        assert_true(life == TR_STATE_FAILED ? err == TR_EUSER
-                                            : err == TR_OK ||
-                                                  err == TR_ETIMEDOUT);
+        assert_true(life == TR_STATE_FAILED
+                        ? err == TR_EUSER
+                        : err == TR_OK || err == TR_ETIMEDOUT);
         stage_pass(&it, TR_SECONDS(60));
         expect_ok(stage_ask(&it, child, act_nothing, NULL));
         stage_close(&it);

@@ -48,10 +48,9 @@ static void test_dp01_a_pinned_actor_has_a_thread_of_its_own(void **state)
 static uint32_t threads_behind(stage *it, tr_ref ref)
 {
     // Relaxed: fixed at spawn.
-    uint32_t flags = atomic_load_explicit(&tri_ref_cell(ref)->flags,
-                                          memory_order_relaxed);
-    tri_group *group =
-        it->sys->groups[(flags >> TRI_CELL_GROUP_SHIFT) & 0xff];
+    uint32_t flags =
+        atomic_load_explicit(&tri_ref_cell(ref)->flags, memory_order_relaxed);
+    tri_group *group = it->sys->groups[(flags >> TRI_CELL_GROUP_SHIFT) & 0xff];
     // Acquire: pairs with tri_worker_new and tri_workers_start.
     assert_true(atomic_load_explicit(&group->started, memory_order_acquire));
     return atomic_load_explicit(&group->count, memory_order_acquire);
@@ -86,8 +85,8 @@ static void test_dp04_dispatchers_are_found_by_name(void **state)
     stage it;
     (void)state;
     stage_open_real(&it, NULL);
-    expect_ok(tr_dispatcher_add(it.sys, "mine",
-                                .kind = TR_DISPATCH_PARALLEL, .threads = 1));
+    expect_ok(tr_dispatcher_add(it.sys, "mine", .kind = TR_DISPATCH_PARALLEL,
+                                .threads = 1));
     expect_err(tr_dispatcher_add(it.sys, "mine"), TR_EEXIST);
     expect_err(tr_dispatcher_add(it.sys, "not a name"), TR_EINVAL);
     tr_ref a = stage_spawn(&it, .dispatcher = "mine");  // DP5
@@ -205,8 +204,8 @@ static void expect_no_helper(bool until_it_blocks)
     assert_int_equal(sem_init(&all.entered, 0, 0), 0);
     assert_int_equal(sem_init(&all.open, 0, 0), 0);
     stage it;
-    tr_system_options options = {.size = sizeof(options), .workers = 1,
-                                 .world = &world.base};
+    tr_system_options options = {
+        .size = sizeof(options), .workers = 1, .world = &world.base};
     stage_open_real(&it, &options);
     stage_tell(&it, it.one, act_block_thread, &all);
     while (sem_wait(&all.entered) != 0) {
@@ -272,8 +271,7 @@ static tr_err act_count(tr_ctx *ctx, puppet *self, const Act *m, void *arg)
     return tr_reply(ctx, m, .value = 1);
 }
 
-static tr_err act_spawn_many(tr_ctx *ctx, puppet *self, const Act *m,
-                             void *arg)
+static tr_err act_spawn_many(tr_ctx *ctx, puppet *self, const Act *m, void *arg)
 {
     births *all = arg;
     (void)self;
@@ -328,8 +326,7 @@ static void test_x26_who_spawns_waits_and_others_do_not(void **state)
 }
 
 /* DP5: from a turn to an actor that sleeps, on another dispatcher. */
-static tr_err act_tell_other(tr_ctx *ctx, puppet *self, const Act *m,
-                             void *arg)
+static tr_err act_tell_other(tr_ctx *ctx, puppet *self, const Act *m, void *arg)
 {
     births *all = arg;
     act_tell(ctx, all->other, act_count, all);
@@ -344,8 +341,8 @@ static void test_dp05_a_message_to_another_dispatcher(void **state)
     tr_system_options options = {.size = sizeof(options), .workers = 1};
     (void)state;
     stage_open_real(&it, &options);
-    expect_ok(tr_dispatcher_add(it.sys, "mine",
-                                .kind = TR_DISPATCH_PARALLEL, .threads = 1));
+    expect_ok(tr_dispatcher_add(it.sys, "mine", .kind = TR_DISPATCH_PARALLEL,
+                                .threads = 1));
     births all = {0};
     for (uint32_t i = 1; i <= 10; i++) {
         all.other = stage_spawn(&it, .dispatcher = i % 2 ? "mine" : "pinned");
@@ -487,15 +484,14 @@ static void test_mb02_mb06_one_turn_at_a_time(void **state)
     (void)state;
     stage_open_real(&it, &options);
     for (int i = 0; i < SENDERS; i++) {
-        assert_int_equal(pthread_create(&threads[i], NULL, send_many,
-                                        &gate_one), 0);
+        assert_int_equal(
+            pthread_create(&threads[i], NULL, send_many, &gate_one), 0);
     }
     for (int i = 0; i < SENDERS; i++) {
         pthread_join(threads[i], NULL);
     }
     expect_ok(stage_ask(&it, it.one, act_nothing, NULL));
-    assert_int_equal(atomic_load(&gate_one.passed),
-                     SENDERS * gate_one.each);
+    assert_int_equal(atomic_load(&gate_one.passed), SENDERS * gate_one.each);
     assert_int_equal(atomic_load(&gate_one.crowded), 0);
     stage_close(&it);
 }

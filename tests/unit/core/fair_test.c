@@ -18,7 +18,9 @@ TR_MESSAGE(Tick, (uint32_t, n));
 TR_MESSAGE(Ran);
 TR_MESSAGE(Done);
 
-typedef struct Child { tr_ref told; } Child;
+typedef struct Child {
+    tr_ref told;
+} Child;
 
 static tr_err child_start(tr_ctx *ctx, Child *self)
 {
@@ -29,7 +31,9 @@ static tr_err child_start(tr_ctx *ctx, Child *self)
 
 TR_ACTOR(child, Child, TR_HOOK(pre_start, child_start));
 
-typedef struct Spawner { tr_ref told; } Spawner;
+typedef struct Spawner {
+    tr_ref told;
+} Spawner;
 
 static tr_err on_tick(tr_ctx *ctx, Spawner *self, const Tick *m)
 {
@@ -168,8 +172,7 @@ static void test_a_turn_that_sends_lets_in_whom_others_answered(void **state)
                             TR_INIT(other, .asks = answers, .ran = &ran));
     tr_ref ref = tr_spawn(sys, sender, .dispatcher = "concurrent",
                           TR_INIT(sender, .told = tr_probe_ref(probe),
-                                  .in = &in, .go_on = &go_on,
-                                  .others = &ran));
+                                  .in = &in, .go_on = &go_on, .others = &ran));
     tr_tell(sys, asker, Done);
     pass(&in);
     tr_tell(sys, ref, Begin);
@@ -192,9 +195,9 @@ static void test_a_turn_that_sends_lets_in_whom_it_has_answered(void **state)
     _Atomic(bool) ran = false;
     TR_MUST(tr_system_open(&sys, .workers = 1, .log_level = 9));
     TR_MUST(tr_probe_new(&probe, sys));
-    tr_ref ref = tr_spawn(sys, sender, .dispatcher = "concurrent",
-                          TR_INIT(sender, .told = tr_probe_ref(probe),
-                                  .others = &ran));
+    tr_ref ref =
+        tr_spawn(sys, sender, .dispatcher = "concurrent",
+                 TR_INIT(sender, .told = tr_probe_ref(probe), .others = &ran));
     tr_ref asker = tr_spawn(sys, other, .dispatcher = "concurrent",
                             TR_INIT(other, .asks = ref, .ran = &ran));
     tr_tell(sys, asker, Done);
@@ -207,8 +210,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_first_child_runs_while_others_are_spawned),
-        cmocka_unit_test(
-            test_a_turn_that_sends_lets_in_whom_others_answered),
+        cmocka_unit_test(test_a_turn_that_sends_lets_in_whom_others_answered),
         cmocka_unit_test(test_a_turn_that_sends_lets_in_whom_it_has_answered),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

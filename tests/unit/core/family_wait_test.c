@@ -11,19 +11,18 @@ typedef struct family {
     stage it;
     tr_ref parent, child;
     act_fn question;  // what the child asks for
-    char text[512];  // of the wait that was refused
-    tr_nanos at;     // when
+    char text[512];   // of the wait that was refused
+    tr_nanos at;      // when
 } family;
 
-static tr_err act_have_child(tr_ctx *ctx, puppet *self, const Act *m,
-                             void *arg)
+static tr_err act_have_child(tr_ctx *ctx, puppet *self, const Act *m, void *arg)
 {
     family *f = arg;
     puppet first = {.stage = self->stage};
     (void)m;
-    f->child = tr_spawn(ctx, puppets, .name = "child", .init = &first,
-                        .init_size = sizeof(first),
-                        .stop_timeout = TR_MINUTES(60));
+    f->child =
+        tr_spawn(ctx, puppets, .name = "child", .init = &first,
+                 .init_size = sizeof(first), .stop_timeout = TR_MINUTES(60));
     return TR_OK;
 }
 
@@ -60,8 +59,7 @@ static tr_err act_nap_and_answer(tr_ctx *ctx, puppet *self, const Act *m,
     return tr_reply(ctx, m, .value = 1);
 }
 
-static tr_err act_ask_future(tr_ctx *ctx, puppet *self, const Act *m,
-                             void *arg)
+static tr_err act_ask_future(tr_ctx *ctx, puppet *self, const Act *m, void *arg)
 {
     family *f = arg;
     (void)m;
@@ -84,8 +82,8 @@ static void family_open(family *f, act_fn nap, act_fn asks, act_fn question)
     memset(f, 0, sizeof(*f));
     f->question = question;
     stage_open(&f->it);
-    f->parent = stage_spawn(&f->it, .name = "parent",
-                            .stop_timeout = TR_MINUTES(60));
+    f->parent =
+        stage_spawn(&f->it, .name = "parent", .stop_timeout = TR_MINUTES(60));
     expect_ok(stage_ask(&f->it, f->parent, act_have_child, f));
     expect_ok(stage_ask(&f->it, f->child, act_meet, &f->parent));
     stage_tell(&f->it, f->parent, nap, (void *)TR_SECONDS(1));

@@ -15,7 +15,7 @@ typedef struct Spinner {
     _Atomic(bool) *in;   // set when the handler runs
     _Atomic(bool) *out;  // it returns when this is set
     tr_ref probe;
-    tr_ref *child;       // spawned at the start, if not NULL
+    tr_ref *child;  // spawned at the start, if not NULL
     tr_err result;
     int *heap;
 } Spinner;
@@ -125,15 +125,14 @@ static void test_X15_K10_DW10_a_stuck_actor_ends_for_everybody_else(
     tr_probe *dead;
     assert_int_equal(tr_probe_new(&dead, s.sys), TR_OK);
     tr_probe_subscribe(dead, tr_dead_letter);
-    tr_ref a = tr_spawn(s.sys, spinner, .name = "a",
-                        .stop_timeout = TR_MS(20), SPINNER(&s, &f));
+    tr_ref a = tr_spawn(s.sys, spinner, .name = "a", .stop_timeout = TR_MS(20),
+                        SPINNER(&s, &f));
     mourn(&s, a);
     tr_tell(s.sys, a, Spin);
     wait_for(&f.in);
     waiter asker = {.s = &s, .ref = a}, joiner = {.s = &s, .ref = a};
     tr_thread *threads[2];
-    assert_int_equal(tr_thread_start(s.sys, &threads[0], asks, &asker),
-                     TR_OK);
+    assert_int_equal(tr_thread_start(s.sys, &threads[0], asks, &asker), TR_OK);
     assert_int_equal(tr_thread_start(s.sys, &threads[1], joins, &joiner),
                      TR_OK);
     tr_tell(s.sys, a, Spin);
@@ -188,15 +187,15 @@ typedef struct Keeper {
 
 static tr_err keeper_start(tr_ctx *ctx, Keeper *self)
 {
-    self->refs[0] = tr_spawn(
-        ctx, spinner, .name = "c", .stop_timeout = TR_MS(20),
-        TR_INIT(spinner, .in = &self->child->in, .out = &self->child->out,
-                .probe = self->probe, .child = &self->refs[1],
-                .result = TR_EUSER));
+    self->refs[0] =
+        tr_spawn(ctx, spinner, .name = "c", .stop_timeout = TR_MS(20),
+                 TR_INIT(spinner, .in = &self->child->in,
+                         .out = &self->child->out, .probe = self->probe,
+                         .child = &self->refs[1], .result = TR_EUSER));
     self->refs[2] = tr_spawn(
         ctx, player, .name = "f", TR_INIT(player, .probe = self->probe),
-        .supervision = TR_SUPERVISE(.scope = self->all ? TR_ALL_FOR_ONE
-                                                       : TR_ONE_FOR_ONE));
+        .supervision =
+            TR_SUPERVISE(.scope = self->all ? TR_ALL_FOR_ONE : TR_ONE_FOR_ONE));
     return TR_OK;
 }
 
@@ -211,11 +210,11 @@ TR_ACTOR(keeper, Keeper, TR_HOOK(pre_start, keeper_start),
 
 static tr_ref keep(stage *s, flags *f, tr_ref *refs, bool all)
 {
-    tr_ref k = tr_spawn(s->sys, keeper, .name = "k",
-                        .stop_timeout = TR_MINUTES(1),  // it is not stuck
-                        .supervision = TR_SUPERVISE(.on_failure = TR_STOP),
-                        TR_INIT(keeper, .probe = s->to, .child = f,
-                                .refs = refs, .all = all));
+    tr_ref k = tr_spawn(
+        s->sys, keeper, .name = "k",
+        .stop_timeout = TR_MINUTES(1),  // it is not stuck
+        .supervision = TR_SUPERVISE(.on_failure = TR_STOP),
+        TR_INIT(keeper, .probe = s->to, .child = f, .refs = refs, .all = all));
     assert_int_equal(tr_started(s->sys, k, 0), TR_OK);
     assert_int_equal(tr_started(s->sys, refs[0], 0), TR_OK);
     tr_tell(s->sys, refs[0], Spin);
@@ -263,8 +262,7 @@ static void test_X15_K7_a_stuck_child_does_not_keep_its_parent(void **state)
 }
 
 /* Rule 5, X49: the sibling's stack does not return, so it is not restarted. */
-static void test_X15_X44_X49_SV18_a_stuck_sibling_is_not_restarted(
-    void **state)
+static void test_X15_X44_X49_SV18_a_stuck_sibling_is_not_restarted(void **state)
 {
     (void)state;
     static stage s;
@@ -339,10 +337,10 @@ typedef struct Nest {
 /* Its start takes a minute, in which its child fails. */
 static tr_err nest_start(tr_ctx *ctx, Nest *self)
 {
-    *self->child = tr_spawn(
-        ctx, player, .name = "c", .stop_timeout = TR_SECONDS(7),
-        TR_INIT(player, .probe = self->probe, .says = PRE_RESTART,
-                .sleepy = true));
+    *self->child =
+        tr_spawn(ctx, player, .name = "c", .stop_timeout = TR_SECONDS(7),
+                 TR_INIT(player, .probe = self->probe, .says = PRE_RESTART,
+                         .sleepy = true));
     tr_tell(ctx, *self->child, Fail);
     return tr_sleep(ctx, TR_MINUTES(1));
 }
@@ -378,8 +376,7 @@ static void test_rule_5_X49_a_starting_parent_fails(void **state)
 /* K7: children have the time of the parent that restarts, and no more. */
 static void restart_with_slow_children(stage *s)
 {
-    tr_ref p = PLAY(s, "p", (.says = POST_START),
-                    .stop_timeout = TR_SECONDS(3),
+    tr_ref p = PLAY(s, "p", (.says = POST_START), .stop_timeout = TR_SECONDS(3),
                     .supervision = TR_SUPERVISE(.backoff_min = 1));
     heard(s, "p post_start");
     tr_ref c = CHILD(s, p, "c", (.says = PRE_STOP, .sleepy = true),
@@ -408,9 +405,9 @@ static void sibling_still_starts(stage *s)
     tr_ref p = PLAY(s, "p", ());
     tr_ref a = CHILD(s, p, "a", (.says = PRE_START, .sleepy = true),
                      .stop_timeout = TR_MINUTES(10));
-    tr_ref b = CHILD(s, p, "b", (.says = POST_START),
-                     .supervision = TR_SUPERVISE(.scope = TR_ALL_FOR_ONE,
-                                                 .backoff_min = 1));
+    tr_ref b = CHILD(
+        s, p, "b", (.says = POST_START),
+        .supervision = TR_SUPERVISE(.scope = TR_ALL_FOR_ONE, .backoff_min = 1));
     heard(s, "b post_start");
     tr_sim_advance(s->sim, TR_SECONDS(1));
     assert_int_equal(tr_state_of(s->sys, a), TR_STATE_STARTING);
@@ -451,11 +448,10 @@ typedef struct Hasty {
 
 static tr_err hasty_start(tr_ctx *ctx, Hasty *self)
 {
-    *self->ref = tr_spawn(ctx, spinner, .name = "child",
-                          .stop_timeout = TR_MINUTES(60),
-                          TR_INIT(spinner, .in = &self->child->in,
-                                  .out = &self->child->out,
-                                  .probe = self->probe));
+    *self->ref =
+        tr_spawn(ctx, spinner, .name = "child", .stop_timeout = TR_MINUTES(60),
+                 TR_INIT(spinner, .in = &self->child->in,
+                         .out = &self->child->out, .probe = self->probe));
     return TR_OK;
 }
 
@@ -469,10 +465,9 @@ static void ends_with_its_parent(tr_nanos time)
     tr_ref child;
     f = (flags){0};
     stage_open(&s, 0, NULL);
-    tr_ref parent = tr_spawn(s.sys, hasty, .name = "p",
-                             .stop_timeout = time,
-                             TR_INIT(hasty, .probe = s.to, .child = &f,
-                                     .ref = &child));
+    tr_ref parent =
+        tr_spawn(s.sys, hasty, .name = "p", .stop_timeout = time,
+                 TR_INIT(hasty, .probe = s.to, .child = &f, .ref = &child));
     assert_int_equal(tr_started(s.sys, parent, 0), TR_OK);
     assert_int_equal(tr_started(s.sys, child, 0), TR_OK);
     tr_tell(s.sys, child, Spin);
@@ -483,8 +478,8 @@ static void ends_with_its_parent(tr_nanos time)
     for (int i = 0; i < 2; i++) {
         const tr_terminated *t =
             tr_expect(s.deaths, patience(&s), tr_terminated);
-        assert_int_equal(t->reason, tr_ref_eq(t->actor, child) ? TR_FORCED
-                                                               : TR_STOPPED);
+        assert_int_equal(t->reason,
+                         tr_ref_eq(t->actor, child) ? TR_FORCED : TR_STOPPED);
     }
     returns_and_closes(&s, &f);
 }
@@ -502,14 +497,13 @@ static void test_X15_SH12_SH13_closing_ends_stuck_actors(void **state)
     static stage s;
     static flags f;
     stage_open(&s, 0, NULL);
-    tr_ref a = tr_spawn(s.sys, spinner, .name = "a",
-                        .stop_timeout = TR_MS(20), SPINNER(&s, &f));
+    tr_ref a = tr_spawn(s.sys, spinner, .name = "a", .stop_timeout = TR_MS(20),
+                        SPINNER(&s, &f));
     tr_tell(s.sys, a, Spin);
     wait_for(&f.in);
     waiter w = {.s = &s, .ref = {.cell = (uint64_t)(uintptr_t)&f}};
     pthread_t thread;  // outlives the system
-    assert_int_equal(pthread_create(&thread, NULL, let_go_when_forced, &w),
-                     0);
+    assert_int_equal(pthread_create(&thread, NULL, let_go_when_forced, &w), 0);
     tr_probe_free(s.probe);
     tr_probe_free(s.deaths);
     tr_close_report report = {.size = sizeof(report)};
@@ -533,8 +527,7 @@ int main(void)
         cmocka_unit_test(test_rule_5_X49_a_starting_parent_fails),
         cmocka_unit_test(test_K7_X45_slow_children_do_not_keep_a_restart),
         cmocka_unit_test(test_X44_a_sibling_that_still_starts),
-        cmocka_unit_test(
-            test_X15_K7_a_child_has_no_more_time_than_its_parent),
+        cmocka_unit_test(test_X15_K7_a_child_has_no_more_time_than_its_parent),
         cmocka_unit_test(test_X15_SH12_SH13_closing_ends_stuck_actors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -80,10 +80,9 @@ static tr_err hurried_go(tr_ctx *ctx, Client *self, const Go *m)
 {
     (void)m;
     Answer answer = {.value = -1};
-    tr_context_set(ctx, &(tr_context){.deadline = tr_now(ctx) +
-                                                  TR_MINUTES(5)});
-    tr_err err = tr_ask(ctx, self->server, &answer, TR_FOREVER, Question,
-                        .value = 1);
+    tr_context_set(ctx, &(tr_context){.deadline = tr_now(ctx) + TR_MINUTES(5)});
+    tr_err err =
+        tr_ask(ctx, self->server, &answer, TR_FOREVER, Question, .value = 1);
     if (err == TR_OK && answer.value != 2) {
         tr_abort(TR_HERE, "an answer to another question");
     }
@@ -98,13 +97,13 @@ static tr_err patient_go(tr_ctx *ctx, Client *self, const Go *m)
 {
     (void)m;
     Answer first = {.value = -1}, second = first, last = first;
-    tr_future future = tr_async(ctx, self->server, TR_FOREVER, Question,
-                                .value = 0);
-    tr_err err = tr_ask(ctx, self->server, &second, TR_FOREVER, Question,
-                        .value = 1);
+    tr_future future =
+        tr_async(ctx, self->server, TR_FOREVER, Question, .value = 0);
+    tr_err err =
+        tr_ask(ctx, self->server, &second, TR_FOREVER, Question, .value = 1);
     if (err == TR_OK) {
-        err = tr_ask(ctx, self->server, &last, TR_FOREVER, Question,
-                     .value = 2);
+        err =
+            tr_ask(ctx, self->server, &last, TR_FOREVER, Question, .value = 2);
     }
     if (err == TR_OK) {
         err = tr_await(ctx, future, Question, &first);
@@ -121,7 +120,9 @@ TR_ACTOR(patient, Client, TR_ON(Go, patient_go));
 
 /* ---- servers ---- */
 
-typedef struct Server { int64_t served; } Server;
+typedef struct Server {
+    int64_t served;
+} Server;
 
 static tr_err on_question(tr_ctx *ctx, Server *self, const Question *m)
 {
@@ -174,7 +175,9 @@ static tr_err keeper_asked(tr_ctx *ctx, Keeper *self, const Question *m)
 
 TR_ACTOR(keeper, Keeper, TR_ON(Question, keeper_asked));
 
-typedef struct Opener { gate *g; } Opener;
+typedef struct Opener {
+    gate *g;
+} Opener;
 
 static tr_err opener_asked(tr_ctx *ctx, Opener *self, const Question *m)
 {
@@ -186,7 +189,9 @@ static tr_err opener_asked(tr_ctx *ctx, Opener *self, const Question *m)
 
 TR_ACTOR(opener, Opener, TR_ON(Question, opener_asked));
 
-typedef struct Ender { _Atomic(bool) *enough; } Ender;
+typedef struct Ender {
+    _Atomic(bool) *enough;
+} Ender;
 
 static tr_err ender_go(tr_ctx *ctx, Ender *self, const Go *m)
 {
@@ -273,10 +278,10 @@ static void test_an_answer_from_elsewhere_meanwhile(void **state)
 {
     (void)state;
     gate g = GATE;
-    tr_ref second = tr_spawn(sys, opener, TR_INIT(opener, .g = &g),
-                             .dispatcher = "pinned");
-    tr_ref first = tr_spawn(sys, keeper,
-                            TR_INIT(keeper, .g = &g, .next = second));
+    tr_ref second =
+        tr_spawn(sys, opener, TR_INIT(opener, .g = &g), .dispatcher = "pinned");
+    tr_ref first =
+        tr_spawn(sys, keeper, TR_INIT(keeper, .g = &g, .next = second));
     tr_ref asker = spawn_client(first, NULL);
     tr_tell(sys, asker, Go);
     assert_int_equal(ended(), TR_OK);
@@ -311,11 +316,10 @@ int main(void)
             test_those_who_ask_in_a_loop_do_not_starve_others, open_system,
             close_system),
         cmocka_unit_test_setup_teardown(
-            test_a_kill_reaches_an_asker_while_its_answer_is_made,
-            open_system, close_system),
-        cmocka_unit_test_setup_teardown(
-            test_an_answer_from_elsewhere_meanwhile, open_system,
+            test_a_kill_reaches_an_asker_while_its_answer_is_made, open_system,
             close_system),
+        cmocka_unit_test_setup_teardown(test_an_answer_from_elsewhere_meanwhile,
+                                        open_system, close_system),
         cmocka_unit_test_setup_teardown(test_a_question_of_a_task_with_an_end,
                                         open_system, close_system),
         cmocka_unit_test_setup_teardown(

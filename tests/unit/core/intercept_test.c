@@ -21,8 +21,7 @@ static uint64_t trace_of(tr_ctx *ctx)
     return c != NULL ? c->trace[0] : 0;
 }
 
-static void tell_seen(tr_ctx *ctx, tr_ref to, int64_t number,
-                      const char *text)
+static void tell_seen(tr_ctx *ctx, tr_ref to, int64_t number, const char *text)
 {
     const tr_context *c = tr_context_of(ctx);
     tr_tell(ctx, to, Seen, .number = number, .trace = trace_of(ctx),
@@ -44,13 +43,12 @@ typedef struct Gate {
     _Atomic(int32_t) inside;
 } Gate;
 
-static tr_err around(tr_ctx *ctx, const tr_msg *msg, tr_call *call,
-                     void *user)
+static tr_err around(tr_ctx *ctx, const tr_msg *msg, tr_call *call, void *user)
 {
     Gate *gate = user;
-    tell_seen(ctx, gate->probe, 1,
-              tr_textf(ctx, "%s before %s", gate->name,
-                       tr_msg_type(msg)->name));
+    tell_seen(
+        ctx, gate->probe, 1,
+        tr_textf(ctx, "%s before %s", gate->name, tr_msg_type(msg)->name));
     if (gate->closed) {
         return tr_refuse(ctx, msg, TR_EUSER + 1, "%s is closed", gate->name);
     }
@@ -58,8 +56,7 @@ static tr_err around(tr_ctx *ctx, const tr_msg *msg, tr_call *call,
     if (gate->twice) {
         TR_ASSERT(ctx, tr_proceed(call) == TR_EINVAL);
     }
-    tell_seen(ctx, gate->probe, err,
-              tr_textf(ctx, "%s after", gate->name));
+    tell_seen(ctx, gate->probe, err, tr_textf(ctx, "%s after", gate->name));
     return gate->instead != TR_OK ? gate->instead : err;
 }
 
@@ -209,8 +206,8 @@ static void test_the_system_has_interceptors_of_its_own(void **state)
     static stage s;
     (void)state;
     for (uint64_t seed = 0; seed < 3; seed++) {
-        tr_system_options o = {.size = sizeof(o), .workers = 2,
-                               .interceptors = list};
+        tr_system_options o = {
+            .size = sizeof(o), .workers = 2, .interceptors = list};
         atomic_store(&calls, 0);
         stage_open(&s, seed, &o);
         Gate a = {.probe = s.to, .name = "a"};
@@ -240,8 +237,7 @@ TR_REQUEST(Slow, Seen);
 
 static tr_err on_begin(tr_ctx *ctx, Hop *self, const Begin *m)
 {
-    tr_context c = {.trace = {m->trace, 1}, .span = 1,
-                    .deadline = m->deadline};
+    tr_context c = {.trace = {m->trace, 1}, .span = 1, .deadline = m->deadline};
     TR_ASSERT(ctx, tr_context_of(ctx) == NULL);
     memcpy(c.baggage, "luggage", 8);
     tell_seen(ctx, self->probe, 0, "bare");
@@ -262,8 +258,8 @@ static tr_err after_ask(tr_ctx *ctx, void *hop, const void *reply, tr_err err)
 static tr_err on_step(tr_ctx *ctx, Hop *self, const Step *m)
 {
     const tr_context *now = tr_context_of(ctx);
-    TR_ASSERT(ctx, now != NULL && strcmp((const char *)now->baggage,
-                                         "luggage") == 0);
+    TR_ASSERT(ctx, now != NULL &&
+                       strcmp((const char *)now->baggage, "luggage") == 0);
     tr_context c = *now;
     c.span++;
     tr_context_set(ctx, &c);
@@ -387,8 +383,8 @@ TR_MESSAGE(Errand, (tr_ref, to), (int64_t, how), (int64_t, deadline),
 
 static tr_err on_errand(tr_ctx *ctx, Post *self, const Errand *m)
 {
-    tr_context c = {.trace = {5, 5}, .span = (uint64_t)m->how,
-                    .deadline = m->deadline};
+    tr_context c = {
+        .trace = {5, 5}, .span = (uint64_t)m->how, .deadline = m->deadline};
     tr_context_set(ctx, &c);
     if (!m->ask) {
         tr_tell(ctx, m->to, Text, .text = "a text", .how = m->how);
@@ -410,8 +406,7 @@ static void errand(stage *s, tr_ref who, tr_ref to, int64_t how, bool ask)
     tr_tell(s->sys, who, Errand, .to = to, .how = how, .ask = ask);
 }
 
-static void saw_with(stage *s, const char *text, int64_t number,
-                     uint64_t trace)
+static void saw_with(stage *s, const char *text, int64_t number, uint64_t trace)
 {
     const Seen *it = seen(s);
     assert_string_equal(it->text, text);
@@ -422,12 +417,11 @@ static void saw_with(stage *s, const char *text, int64_t number,
 static void all_ends(stage *s)
 {
     tr_ref last = tr_spawn(s->sys, post, TR_INIT(post, .probe = s->to));
-    tr_ref a = tr_spawn(s->sys, post,
-                        TR_INIT(post, .probe = s->to, .next = last),
-                        .supervision = TR_SUPERVISE(.on_failure = TR_RESUME));
+    tr_ref a =
+        tr_spawn(s->sys, post, TR_INIT(post, .probe = s->to, .next = last),
+                 .supervision = TR_SUPERVISE(.on_failure = TR_RESUME));
     tr_ref e = tr_spawn(s->sys, errands, TR_INIT(errands, .probe = s->to));
-    tr_ref none = tr_spawn(s->sys, errands,
-                           TR_INIT(errands, .probe = s->to));
+    tr_ref none = tr_spawn(s->sys, errands, TR_INIT(errands, .probe = s->to));
     const tr_err asked[] = {TR_OK, TR_EUSER, TR_EUSER + 2, TR_OK, TR_ENOREPLY};
     for (int64_t how = 0; how <= 4; how++) {
         errand(s, e, a, how, true);

@@ -73,7 +73,8 @@ static void test_a_socket_tells_both_ways_and_its_end(void **state)
     (void)state;
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
     stage_open_real(&it, NULL);
-    fd_plan plan = {.fd = ends[0], .events = TR_FD_READ | TR_FD_WRITE,
+    fd_plan plan = {.fd = ends[0],
+                    .events = TR_FD_READ | TR_FD_WRITE,
                     .timeout = TR_FOREVER};
     expect_ok(stage_ask(&it, it.one, act_wait, &plan));
     expect_ok(plan.err);
@@ -99,8 +100,7 @@ static void test_wait_fd_times_out_and_refuses(void **state)
     (void)state;
     assert_int_equal(pipe(ends), 0);
     stage_open_real(&it, NULL);
-    fd_plan plan = {.fd = ends[0], .events = TR_FD_READ,
-                    .timeout = TR_MS(1)};
+    fd_plan plan = {.fd = ends[0], .events = TR_FD_READ, .timeout = TR_MS(1)};
     expect_ok(stage_ask(&it, it.one, act_wait, &plan));
     expect_err(plan.err, TR_ETIMEDOUT);
     assert_int_equal(plan.ready, 0);
@@ -157,8 +157,8 @@ static void test_a_descriptor_has_one_waiter(void **state)
     stage_open_real(&it, NULL);
     tr_ref to = tr_probe_ref(it.probe);
     expect_ok(stage_ask(&it, it.one, act_know_peer, &to));
-    fd_plan first = {.fd = ends[0], .events = TR_FD_READ,
-                     .timeout = TR_FOREVER};
+    fd_plan first = {
+        .fd = ends[0], .events = TR_FD_READ, .timeout = TR_FOREVER};
     fd_plan second = first;
     second.timeout = TR_MS(1);
     stage_tell(&it, it.one, act_note_and_wait, &first);
@@ -174,8 +174,8 @@ static void test_a_descriptor_has_one_waiter(void **state)
     } while (second.err == TR_ETIMEDOUT);
     expect_err(second.err, TR_EEXIST);
     assert_non_null(strstr(done.text, "waited for already"));
-    assert_non_null(strstr(done.text, tr_ref_path(it.sys, it.one, path,
-                                                  sizeof(path))));
+    assert_non_null(
+        strstr(done.text, tr_ref_path(it.sys, it.one, path, sizeof(path))));
     tr_drop(Acted, &done);
     // The first is not disturbed, and when it has its event others may wait.
     assert_int_equal(write(ends[1], "x", 1), 1);
@@ -196,8 +196,7 @@ static void test_kill_ends_a_wait_for_a_descriptor(void **state)
     (void)state;
     assert_int_equal(pipe(ends), 0);
     stage_open_real(&it, NULL);
-    fd_plan plan = {.fd = ends[0], .events = TR_FD_READ,
-                    .timeout = TR_FOREVER};
+    fd_plan plan = {.fd = ends[0], .events = TR_FD_READ, .timeout = TR_FOREVER};
     stage_tell(&it, it.one, act_wait, &plan);
     expect_ok(stage_ask(&it, it.two, act_nothing, NULL));
     tr_probe_watch(it.probe, it.one);
@@ -225,7 +224,8 @@ static void test_descriptors_race_with_everything(void **state)
     for (uint64_t i = 0; i < rounds; i++) {
         int ends[2];
         assert_int_equal(pipe(ends), 0);
-        fd_plan plan = {.fd = ends[0], .events = TR_FD_READ,
+        fd_plan plan = {.fd = ends[0],
+                        .events = TR_FD_READ,
                         .timeout = TR_MS(1) / 10 * (1 + (tr_nanos)(i % 3))};
         tr_ref ref = stage_spawn(&it, .soft_limit = 0);
         stage_tell(&it, ref, act_wait, &plan);
@@ -353,8 +353,7 @@ static void test_kill_while_a_call_blocks(void **state)
 
 /* ---- rule 34: tr_poll ---- */
 
-static const tr_system_options polled = {.size = sizeof(polled),
-                                         .poll = true};
+static const tr_system_options polled = {.size = sizeof(polled), .poll = true};
 
 static bool readable(int fd, int timeout_ms)
 {

@@ -68,8 +68,7 @@ static tr_err on_read(tr_ctx *ctx, Reader *self, const Read *m)
 
 static tr_err on_recall(tr_ctx *ctx, Reader *self, const Get *m)
 {
-    return tr_reply(ctx, m,
-                    .number = strcmp(self->book.first, "monday") == 0);
+    return tr_reply(ctx, m, .number = strcmp(self->book.first, "monday") == 0);
 }
 
 TR_ACTOR(reader, Reader, TR_ON(Read, on_read), TR_ON(Get, on_recall));
@@ -78,8 +77,8 @@ static void actor_joins(stage *s)
 {
     tr_ref r = tr_spawn(s->sys, reader);
     Count count;
-    assert_int_equal(tr_ask(s->sys, r, &count, patience(s), Read,
-                            .of = written(s)), TR_OK);
+    assert_int_equal(
+        tr_ask(s->sys, r, &count, patience(s), Read, .of = written(s)), TR_OK);
     assert_true(count.number);
     assert_true(gotten(s, r).number);
 }
@@ -133,8 +132,7 @@ static void ended_between(stage *s)
     const tr_supervision *later = TR_SUPERVISE(.backoff_min = TR_SECONDS(9),
                                                .backoff_max = TR_SECONDS(9));
     tr_result result;
-    tr_ref a = tr_spawn(s->sys, letter, .joinable = true,
-                        .supervision = later);
+    tr_ref a = tr_spawn(s->sys, letter, .joinable = true, .supervision = later);
     bring_between(s, a);
     tr_stop(s->sys, a);
     assert_int_equal(ended(s, a), TR_STOPPED);
@@ -144,8 +142,8 @@ static void ended_between(stage *s)
     assert_null(end.text);
     assert_int_equal(end.number, 0);
 
-    tr_ref b = tr_spawn(s->sys, old_diary, .joinable = true,
-                        .supervision = later);
+    tr_ref b =
+        tr_spawn(s->sys, old_diary, .joinable = true, .supervision = later);
     bring_between(s, b);
     tr_kill(s->sys, b);
     assert_int_equal(ended(s, b), TR_KILLED);
@@ -155,8 +153,7 @@ static void ended_between(stage *s)
     assert_null(book.last);
 
     // One that came to its next incarnation leaves that one's state.
-    tr_ref c = tr_spawn(s->sys, letter, .joinable = true,
-                        .supervision = later);
+    tr_ref c = tr_spawn(s->sys, letter, .joinable = true, .supervision = later);
     bring_between(s, c);
     tr_sim_advance(s->sim, TR_SECONDS(10));
     tr_tell(s->sys, c, Say, .text = "anew", .number = 8);

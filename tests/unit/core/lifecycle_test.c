@@ -48,8 +48,7 @@ static void test_L1_L2_X24_the_table_has_these_transitions_and_no_others(
 static tr_state next_state(stage *s, tr_ref ref)
 {
     for (;;) {
-        const tr_lifecycle *e =
-            tr_expect(s->probe, patience(s), tr_lifecycle);
+        const tr_lifecycle *e = tr_expect(s->probe, patience(s), tr_lifecycle);
         if (tr_ref_eq(e->actor, ref)) {
             return (tr_state)e->state;
         }
@@ -124,9 +123,8 @@ static void mail_while_failed(stage *s)
 {
     // The delay keeps it in RESTARTING for ten seconds.
     tr_ref a = PLAY(s, "a", (.says = POST_RESTART),
-                    .supervision = TR_SUPERVISE(
-                        .backoff_min = TR_SECONDS(10),
-                        .backoff_max = TR_SECONDS(10)));
+                    .supervision = TR_SUPERVISE(.backoff_min = TR_SECONDS(10),
+                                                .backoff_max = TR_SECONDS(10)));
     assert_int_equal(tr_started(s->sys, a, 0), TR_OK);
     tr_tell(s->sys, a, Fail);
     tr_sim_advance(s->sim, TR_SECONDS(5));
@@ -204,9 +202,9 @@ static void history_is_kept(stage *s)
     tr_actor_info info = {.size = sizeof(info)};
     assert_int_equal(tr_actor_info_of(s->sys, a, &info), TR_OK);
     static const tr_state wanted[TR_HISTORY] = {
-        TR_STATE_RUNNING,    TR_STATE_STARTING, TR_STATE_RESTARTING,
-        TR_STATE_FAILED,     TR_STATE_RUNNING,  TR_STATE_STARTING,
-        TR_STATE_CREATED,    (tr_state)0,
+        TR_STATE_RUNNING, TR_STATE_STARTING, TR_STATE_RESTARTING,
+        TR_STATE_FAILED,  TR_STATE_RUNNING,  TR_STATE_STARTING,
+        TR_STATE_CREATED, (tr_state)0,
     };
     for (int i = 0; i < TR_HISTORY; i++) {
         assert_int_equal(info.history[i], wanted[i]);
@@ -280,8 +278,8 @@ TR_ACTOR(looker, Player, TR_HOOK(pre_start, look_pre),
 
 static void states_in_hooks(stage *s)
 {
-    tr_ref a = tr_spawn(s->sys, looker, .name = "a",
-                        TR_INIT(looker, .probe = s->to));
+    tr_ref a =
+        tr_spawn(s->sys, looker, .name = "a", TR_INIT(looker, .probe = s->to));
     assert_int_equal(heard(s, "a is"), TR_STATE_STARTING);
     assert_int_equal(heard(s, "a is"), TR_STATE_RUNNING);
     tr_stop(s->sys, a);
@@ -298,9 +296,9 @@ static void start_fails(stage *s, Player as, tr_err wanted)
 {
     as.probe = s->to;
     as.says = ALL_HOOKS;
-    tr_ref a = tr_spawn(s->sys, player, .name = "a", .joinable = true,
-                        .init = &as, .init_type = player.state,
-                        .init_size = sizeof(as));
+    tr_ref a =
+        tr_spawn(s->sys, player, .name = "a", .joinable = true, .init = &as,
+                 .init_type = player.state, .init_size = sizeof(as));
     mourn(s, a);
     heard(s, "a pre_start");
     assert_int_equal(heard(s, "a post_stop"), TR_FAILED);
@@ -336,8 +334,8 @@ static void test_L14_L23_SP15_a_start_that_fails_ends_the_actor(void **state)
 
 static void started_tells_the_error(stage *s)
 {
-    tr_ref a = PLAY(s, "a", (.says = PRE_START, .sleepy = true,
-                             .fails = PRE_START));
+    tr_ref a =
+        PLAY(s, "a", (.says = PRE_START, .sleepy = true, .fails = PRE_START));
     assert_int_equal(tr_started(s->sys, a, TR_MINUTES(5)), TR_EIO);
     tr_ref b = PLAY(s, "b", (.says = PRE_START, .sleepy = true));
     assert_int_equal(tr_started(s->sys, b, TR_SECONDS(1)), TR_ETIMEDOUT);
@@ -365,8 +363,8 @@ static void post_start_fails(stage *s)
     (void)ended(s, a);
     // A decider of its parent may want it to be tried again.
     tr_ref b = PLAY(s, "b", (.decision = TR_RESTART));
-    tr_ref c = CHILD(s, b, "c", (.says = ALL_HOOKS, .fails = POST_START,
-                                 .times = 1));
+    tr_ref c =
+        CHILD(s, b, "c", (.says = ALL_HOOKS, .fails = POST_START, .times = 1));
     heard(s, "c pre_start");
     heard(s, "c post_start");
     assert_int_equal(heard(s, "c pre_restart"), TR_EIO);
@@ -386,10 +384,12 @@ static void test_L17_L26_a_hook_that_fails_is_a_failure(void **state)
 static void stop_hooks_fail(stage *s)
 {
     tr_nanos start = s->sim != NULL ? tr_sim_now(s->sim) : 0;
-    tr_ref a = PLAY(s, "a", (.says = ALL_HOOKS & ~(PRE_START | POST_START),
-                             .fails = PRE_STOP | POST_STOP));
-    tr_ref b = PLAY(s, "b", (.says = ALL_HOOKS & ~(PRE_START | POST_START),
-                             .panics = PRE_STOP | POST_STOP));
+    tr_ref a = PLAY(s, "a",
+                    (.says = ALL_HOOKS & ~(PRE_START | POST_START),
+                     .fails = PRE_STOP | POST_STOP));
+    tr_ref b = PLAY(s, "b",
+                    (.says = ALL_HOOKS & ~(PRE_START | POST_START),
+                     .panics = PRE_STOP | POST_STOP));
     tr_ref refs[] = {a, b};
     for (int i = 0; i < 2; i++) {
         // A child, so that the steps after the hook have something to do.
@@ -423,13 +423,13 @@ static void restart_hooks_fail(stage *s)
     tr_tell(s->sys, a, Fail);
     assert_int_equal(heard(s, "a post_restart"), 2);
     assert_int_equal(tr_state_of(s->sys, child), TR_STATE_TERMINATED);
-    tr_ref b = PLAY(s, "b", (.fails = PRE_RESTART | POST_STOP,
-                             .says = POST_RESTART));
+    tr_ref b =
+        PLAY(s, "b", (.fails = PRE_RESTART | POST_STOP, .says = POST_RESTART));
     tr_tell(s->sys, b, Fail);
     assert_int_equal(heard(s, "b post_restart"), 2);
     // post_restart itself: a failure like any other.
-    tr_ref c = PLAY(s, "c", (.fails = POST_RESTART, .times = 2,
-                             .says = POST_RESTART));
+    tr_ref c =
+        PLAY(s, "c", (.fails = POST_RESTART, .times = 2, .says = POST_RESTART));
     tr_tell(s->sys, c, Fail);
     assert_int_equal(heard(s, "c post_restart"), 2);
     assert_int_equal(heard(s, "c post_restart"), 3);
@@ -466,8 +466,8 @@ TR_ACTOR(third, Player, TR_HOOK(pre_start, start_the_third_time),
 static void second_start_fails(stage *s)
 {
     restart_start_fails(s);
-    tr_ref b = tr_spawn(s->sys, third, .name = "b",
-                        TR_INIT(third, .probe = s->to));
+    tr_ref b =
+        tr_spawn(s->sys, third, .name = "b", TR_INIT(third, .probe = s->to));
     assert_int_equal(heard(s, "b pre_start"), 1);
     tr_tell(s->sys, b, Fail);
     assert_int_equal(heard(s, "b pre_start"), 2);
@@ -486,9 +486,9 @@ static void test_SV15_L14_a_start_that_fails_in_a_restart_is_tried_again(
 
 static void stop_before_start(stage *s)
 {
-    tr_ref a = PLAY(s, "a", (.says = PRE_START | PRE_STOP | POST_STOP,
-                             .sleepy = true),
-                    .stop_timeout = TR_MINUTES(10));
+    tr_ref a =
+        PLAY(s, "a", (.says = PRE_START | PRE_STOP | POST_STOP, .sleepy = true),
+             .stop_timeout = TR_MINUTES(10));
     mourn(s, a);
     tr_sim_advance(s->sim, TR_SECONDS(30));
     assert_int_equal(tr_state_of(s->sys, a), TR_STATE_STARTING);
@@ -539,9 +539,8 @@ static void stop_in_delay(stage *s)
 {
     tr_nanos start = tr_sim_now(s->sim);
     tr_ref a = PLAY(s, "a", (.says = ALL_HOOKS & ~POST_START),
-                    .supervision = TR_SUPERVISE(
-                        .backoff_min = TR_SECONDS(10),
-                        .backoff_max = TR_SECONDS(10)));
+                    .supervision = TR_SUPERVISE(.backoff_min = TR_SECONDS(10),
+                                                .backoff_max = TR_SECONDS(10)));
     heard(s, "a pre_start");
     tr_tell(s->sys, a, Fail);
     heard(s, "a pre_restart");
@@ -580,8 +579,8 @@ static void ways_to_end(stage *s)
     tr_stop(s->sys, a);
     assert_int_equal(ended(s, a), TR_STOPPED);
 
-    tr_ref b = PLAY(s, "b", (),
-                    .supervision = TR_SUPERVISE(.on_failure = TR_STOP));
+    tr_ref b =
+        PLAY(s, "b", (), .supervision = TR_SUPERVISE(.on_failure = TR_STOP));
     mourn(s, b);
     tr_tell(s->sys, b, Fail);
     assert_int_equal(ended(s, b), TR_FAILED);
@@ -592,8 +591,8 @@ static void ways_to_end(stage *s)
     tr_stop(s->sys, c);
     assert_int_equal(ended(s, child), TR_STOPPED);
 
-    tr_ref d = tr_spawn(s->sys, mortal, .name = "d",
-                        TR_INIT(mortal, .probe = s->to));
+    tr_ref d =
+        tr_spawn(s->sys, mortal, .name = "d", TR_INIT(mortal, .probe = s->to));
     mourn(s, d);
     tr_tell(s->sys, d, Say, .text = "");
     assert_int_equal(heard(s, "d goes on"), true);  // rule 8

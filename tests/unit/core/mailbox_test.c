@@ -36,8 +36,7 @@ static void test_mb01_mb14_system_mail_comes_before_user_mail(void **state)
     tr_kill(it.sys, ref);
     stage_settle(&it);
     expect_notes(&it);
-    assert_int_equal(tr_expect(it.probe, 0, tr_terminated)->reason,
-                     TR_KILLED);
+    assert_int_equal(tr_expect(it.probe, 0, tr_terminated)->reason, TR_KILLED);
     assert_int_equal(stage_dead(&it, TR_DEAD_FULL), 2);
     assert_int_equal(stage_dead(&it, TR_DEAD_DRAINED), 3);
     stage_close(&it);
@@ -89,11 +88,10 @@ static void test_x05_mail_waits_until_the_actor_runs(void **state)
     stage it;
     (void)state;
     stage_open(&it);
-    tr_ref ref = tr_spawn(it.sys, slow_starters,
-                          TR_INIT(slow_starters, .stage = &it),
-                          .supervision = TR_SUPERVISE(
-                              .backoff_min = TR_SECONDS(3),
-                              .backoff_max = TR_SECONDS(3)));
+    tr_ref ref =
+        tr_spawn(it.sys, slow_starters, TR_INIT(slow_starters, .stage = &it),
+                 .supervision = TR_SUPERVISE(.backoff_min = TR_SECONDS(3),
+                                             .backoff_max = TR_SECONDS(3)));
     tr_tell(it.sys, ref, Note, .value = 2);
     stage_settle(&it);
     expect_notes(&it);
@@ -189,8 +187,8 @@ static void test_mb10_mb22_overflow_drop_new(void **state)
     stage it;
     (void)state;
     stage_open(&it);
-    tr_ref ref = stage_spawn(&it, .mailbox_limit = 2,
-                             .overflow = TR_OVERFLOW_DROP_NEW);
+    tr_ref ref =
+        stage_spawn(&it, .mailbox_limit = 2, .overflow = TR_OVERFLOW_DROP_NEW);
     busy(&it, ref);
     fill(&it, ref, 4);
     stage_pass(&it, TR_SECONDS(2));
@@ -204,8 +202,8 @@ static void test_mb10_mb22_overflow_drop_old(void **state)
     stage it;
     (void)state;
     stage_open(&it);
-    tr_ref ref = stage_spawn(&it, .mailbox_limit = 2,
-                             .overflow = TR_OVERFLOW_DROP_OLD);
+    tr_ref ref =
+        stage_spawn(&it, .mailbox_limit = 2, .overflow = TR_OVERFLOW_DROP_OLD);
     busy(&it, ref);
     fill(&it, ref, 5);
     stage_pass(&it, TR_SECONDS(2));
@@ -219,8 +217,8 @@ static void test_mb10_mb22_overflow_stop(void **state)
     stage it;
     (void)state;
     stage_open(&it);
-    tr_ref ref = stage_spawn(&it, .mailbox_limit = 2,
-                             .overflow = TR_OVERFLOW_STOP);
+    tr_ref ref =
+        stage_spawn(&it, .mailbox_limit = 2, .overflow = TR_OVERFLOW_STOP);
     busy(&it, ref);
     fill(&it, ref, 3);
     stage_pass(&it, TR_SECONDS(2));
@@ -273,11 +271,9 @@ static void test_mb11_mb12_mb22_block_keeps_the_limit(void **state)
         stage it;
         uint32_t deepest = 0;
         stage_open_seed(&it, seed, NULL);
-        tr_ref full = tr_spawn(it.sys, watched,
-                               TR_INIT(watched, .stage = &it,
-                                       .kept = &deepest),
-                               .mailbox_limit = 3,
-                               .overflow = TR_OVERFLOW_BLOCK);
+        tr_ref full = tr_spawn(
+            it.sys, watched, TR_INIT(watched, .stage = &it, .kept = &deepest),
+            .mailbox_limit = 3, .overflow = TR_OVERFLOW_BLOCK);
         stage_settle(&it);
         for (int i = 0; i < 10; i++) {
             stage_tell(&it, stage_spawn(&it, .soft_limit = 0), act_tell_ten,
@@ -301,8 +297,7 @@ static tr_err act_tick(tr_ctx *ctx, puppet *self, const Act *m, void *arg)
     return TR_OK;
 }
 
-static tr_err act_stash_once(tr_ctx *ctx, puppet *self, const Act *m,
-                             void *arg)
+static tr_err act_stash_once(tr_ctx *ctx, puppet *self, const Act *m, void *arg)
 {
     (void)arg;
     return self->value == 0 ? tr_stash(ctx, m) : TR_OK;
@@ -332,9 +327,10 @@ static void test_mb10_a_limit_counts_nothing_but_mail(void **state)
     stage it;
     (void)state;
     stage_open(&it);
-    tr_ref ref = stage_spawn(&it, .mailbox_limit = 4,
-                             .supervision = TR_SUPERVISE(
-                                 .max_restarts = 100, .clear_mailbox = true));
+    tr_ref ref =
+        stage_spawn(&it, .mailbox_limit = 4,
+                    .supervision = TR_SUPERVISE(.max_restarts = 100,
+                                                .clear_mailbox = true));
     expect_ok(stage_ask(&it, ref, act_tick, NULL));
     stage_pass(&it, TR_SECONDS(1));
     expect_limit(&it, ref, 4);
@@ -358,8 +354,8 @@ static void test_mb10_drop_old_leaves_timers_alone(void **state)
     stage it;
     (void)state;
     stage_open(&it);
-    tr_ref ref = stage_spawn(&it, .mailbox_limit = 2,
-                             .overflow = TR_OVERFLOW_DROP_OLD);
+    tr_ref ref =
+        stage_spawn(&it, .mailbox_limit = 2, .overflow = TR_OVERFLOW_DROP_OLD);
     expect_ok(stage_ask(&it, ref, act_tick, NULL));
     busy(&it, ref);
     stage_pass(&it, TR_MS(500));
@@ -390,8 +386,7 @@ static tr_err on_stranger(tr_ctx *ctx, sink *self, const Stranger *m)
 {
     tr_actor_info info = {.size = sizeof(info)};
     TR_TRY(tr_actor_info_of(ctx, tr_self(ctx), &info));
-    *self->deepest = info.depth > *self->deepest ? info.depth
-                                                 : *self->deepest;
+    *self->deepest = info.depth > *self->deepest ? info.depth : *self->deepest;
     TR_ASSERT(ctx, m->value == *self->last + 1);  // FIFO per pair
     *self->last = m->value;
     if (++self->count % 1000 == 0) {
@@ -455,8 +450,7 @@ static void test_x27_mb12_mail_beside_a_parked_turn_is_bounded(void **state)
     stage_close(&it);
 }
 
-static tr_err act_flood_back(tr_ctx *ctx, puppet *self, const Act *m,
-                             void *arg)
+static tr_err act_flood_back(tr_ctx *ctx, puppet *self, const Act *m, void *arg)
 {
     (void)m;
     (void)arg;
@@ -466,8 +460,7 @@ static tr_err act_flood_back(tr_ctx *ctx, puppet *self, const Act *m,
     return TR_OK;
 }
 
-static void test_x27_two_that_flood_each_other_do_not_stand_still(
-    void **state)
+static void test_x27_two_that_flood_each_other_do_not_stand_still(void **state)
 {
     (void)state;
     for (uint64_t seed = 1; seed <= 20; seed++) {
@@ -635,8 +628,7 @@ int main(void)
         cmocka_unit_test(test_mb10_drop_old_leaves_timers_alone),
         cmocka_unit_test(test_x27_mb12_pa8_a_fast_producer_is_slowed_down),
         cmocka_unit_test(test_x27_mb12_mail_beside_a_parked_turn_is_bounded),
-        cmocka_unit_test(
-            test_x27_two_that_flood_each_other_do_not_stand_still),
+        cmocka_unit_test(test_x27_two_that_flood_each_other_do_not_stand_still),
         cmocka_unit_test(test_x27_an_alarm_is_published),
         cmocka_unit_test(test_x27_a_memory_budget_ends_in_no_memory),
         cmocka_unit_test(test_mb16_urgent_mail_overtakes),

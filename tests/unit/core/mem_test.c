@@ -40,8 +40,7 @@ static void test_a_free_block_is_hidden_until_it_is_used_again(void **state)
             assert_false(HIDDEN(at + size - 1));
             tri_cache_free(&cache, klass, at);
             if (size > sizeof(tri_block)) {
-                assert_int_equal(HIDDEN(at + size - 1),
-                                 HIDES && !read_later);
+                assert_int_equal(HIDDEN(at + size - 1), HIDES && !read_later);
             }
         }
     }

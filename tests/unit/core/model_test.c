@@ -62,16 +62,15 @@ static void one_at_a_time(stage *s)
     tr_thread *threads[SENDERS];
     for (uint32_t i = 0; i < SENDERS; i++) {
         senders[i] = (sender){s->sys, c, i};
-        assert_int_equal(tr_thread_start(s->sys, &threads[i], send_steps,
-                                         &senders[i]),
-                         TR_OK);
+        assert_int_equal(
+            tr_thread_start(s->sys, &threads[i], send_steps, &senders[i]),
+            TR_OK);
     }
     heard(s, "all");
     for (uint32_t i = 0; i < SENDERS; i++) {
         tr_thread_join(s->sys, threads[i]);
     }
-    assert_int_equal(atomic_load_explicit(&disorder, memory_order_relaxed),
-                     0);
+    assert_int_equal(atomic_load_explicit(&disorder, memory_order_relaxed), 0);
 }
 
 static void test_C1_C2_C9_C10_one_at_a_time_in_the_order_of_each_sender(
@@ -133,8 +132,7 @@ static void copies(stage *s)
     quiet(s);
 }
 
-static void test_C3_C6_C15_messages_are_copies_and_refs_are_values(
-    void **state)
+static void test_C3_C6_C15_messages_are_copies_and_refs_are_values(void **state)
 {
     (void)state;
     everywhere(copies);
@@ -162,15 +160,14 @@ static void test_C14_a_message_it_does_not_take_is_told(void **state)
 static tr_err on_look(tr_ctx *ctx, Player *self, const Say *m)
 {
     char path[TR_PATH_SIZE];
-    bool right =
-        strcmp(tr_name(ctx), "child") == 0 &&
-        strcmp(tr_ref_path(ctx, tr_self(ctx), path, sizeof(path)),
-               "/user/p/child") == 0 &&
-        strcmp(tr_ref_path(ctx, tr_parent(ctx), path, sizeof(path)),
-               "/user/p") == 0 &&
-        tr_ref_eq(tr_sender(ctx), self->probe) && tr_incarnation(ctx) == 1 &&
-        tr_children(ctx, NULL, 0) == 0 && !tr_stopping(ctx) &&
-        tr_now(ctx) <= tr_now(tr_system_of(ctx));
+    bool right = strcmp(tr_name(ctx), "child") == 0 &&
+                 strcmp(tr_ref_path(ctx, tr_self(ctx), path, sizeof(path)),
+                        "/user/p/child") == 0 &&
+                 strcmp(tr_ref_path(ctx, tr_parent(ctx), path, sizeof(path)),
+                        "/user/p") == 0 &&
+                 tr_ref_eq(tr_sender(ctx), self->probe) &&
+                 tr_incarnation(ctx) == 1 && tr_children(ctx, NULL, 0) == 0 &&
+                 !tr_stopping(ctx) && tr_now(ctx) <= tr_now(tr_system_of(ctx));
     note(ctx, self, m->text, right, TR_NOBODY);
     return TR_OK;
 }
@@ -192,8 +189,7 @@ static tr_err mother_looks(tr_ctx *ctx, Mother *self, const Say *m)
 {
     tr_ref children[2];
     size_t count = tr_children(ctx, children, 2);
-    bool right = count == 1 &&
-                 tr_ref_eq(children[0], tr_child(ctx, "child")) &&
+    bool right = count == 1 && tr_ref_eq(children[0], tr_child(ctx, "child")) &&
                  tr_ref_eq(children[0], tr_lookup(ctx, "child")) &&
                  tr_ref_eq(tr_child(ctx, "nobody"), TR_NOBODY) &&
                  tr_ref_eq(tr_parent(ctx), tr_lookup(ctx, "/user"));
@@ -206,8 +202,8 @@ TR_ACTOR(mother, Mother, TR_HOOK(pre_start, mother_start),
 
 static void context(stage *s)
 {
-    tr_ref p = tr_spawn(s->sys, mother, .name = "p",
-                        TR_INIT(mother, .probe = s->to));
+    tr_ref p =
+        tr_spawn(s->sys, mother, .name = "p", TR_INIT(mother, .probe = s->to));
     assert_int_equal(tr_started(s->sys, p, 0), TR_OK);
     tr_ref c = tr_lookup(s->sys, "/user/p/child");
     tr_tell(s->probe, c, Say, .text = "looked");
@@ -256,13 +252,12 @@ static tr_err closed_says(tr_ctx *ctx, Door *self, const Say *m)
     return TR_OK;
 }
 
-TR_ACTOR(door_closed, Door, TR_ON(Say, closed_says),
-         TR_ON(Fail, door_fails));
+TR_ACTOR(door_closed, Door, TR_ON(Say, closed_says), TR_ON(Fail, door_fails));
 
 static void becoming(stage *s)
 {
-    tr_ref d = tr_spawn(s->sys, door_closed,
-                        TR_INIT(door_closed, .probe = s->to));
+    tr_ref d =
+        tr_spawn(s->sys, door_closed, TR_INIT(door_closed, .probe = s->to));
     for (int i = 0; i < 3; i++) {
         tr_tell(s->sys, d, Say, .text = "");
     }

@@ -149,8 +149,7 @@ CALL(any_future)
     return TR_OK;
 }
 
-static tr_err then_heard(tr_ctx *ctx, void *self, const void *reply,
-                         tr_err err)
+static tr_err then_heard(tr_ctx *ctx, void *self, const void *reply, tr_err err)
 {
     (void)ctx;
     (void)reply;
@@ -177,8 +176,8 @@ CALL(pipe)
 CALL(ask)
 {
     UNUSED_;
-    tr_err err = act_ask(ctx, self->stage->two, act_nothing, NULL,
-                         TR_SECONDS(1));
+    tr_err err =
+        act_ask(ctx, self->stage->two, act_nothing, NULL, TR_SECONDS(1));
     SHOULD(fits(err, TR_OK));
     return TR_OK;
 }
@@ -239,8 +238,7 @@ CALL(become)
     return TR_OK;
 }
 
-TR_ACTOR(changed, caller, TR_ON(Act, caller_asked),
-         TR_ON(Ring, caller_ring));
+TR_ACTOR(changed, caller, TR_ON(Act, caller_asked), TR_ON(Ring, caller_ring));
 
 CALL(alloc)
 {
@@ -264,10 +262,10 @@ CALL(timers)
 CALL(spawn)
 {
     UNUSED_;
-    tr_ref ref = tr_spawn(ctx, puppets, .name = "child", .watch = true,
-                          .mailbox_limit = 5, .heap_limit = 10000,
-                          .auto_stop = true,
-                          TR_INIT(puppets, .stage = self->stage));
+    tr_ref ref =
+        tr_spawn(ctx, puppets, .name = "child", .watch = true,
+                 .mailbox_limit = 5, .heap_limit = 10000, .auto_stop = true,
+                 TR_INIT(puppets, .stage = self->stage));
     SHOULD(fits(tr_ref_err(ref), TR_OK));
     tr_tell(ctx, ref, Note, .value = 1);
     tr_stop(ctx, ref);
@@ -279,8 +277,7 @@ CALL(join)
     tr_result result;
     UNUSED_;
     tr_kill(ctx, self->stage->three);
-    tr_err err = tr_join(ctx, self->stage->three, TR_SECONDS(1), &result,
-                         NULL);
+    tr_err err = tr_join(ctx, self->stage->three, TR_SECONDS(1), &result, NULL);
     SHOULD(err == TR_ENOENT || fits(err, TR_OK));
     return TR_OK;
 }
@@ -332,8 +329,7 @@ static const trial trials[] = {
 
 /* ---- one of them, with the n-th allocation failing ---- */
 
-static tr_err pass_on(tr_ctx *ctx, const tr_msg *msg, tr_call *call,
-                      void *user)
+static tr_err pass_on(tr_ctx *ctx, const tr_msg *msg, tr_call *call, void *user)
 {
     (void)ctx;
     (void)msg;
@@ -350,20 +346,18 @@ static bool run_trial(const trial *which, int64_t n, tr_scope scope)
     stage it;
     stage_open(&it);
     const char *wrong = NULL;
-    caller first = {.as = {.stage = &it, .value = n}, .trial = which,
-                    .wrong = &wrong};
-    tr_ref ref = tr_spawn(it.sys, callers, .init = &first,
-                          .init_size = sizeof(first),
-                          .interceptors = scope == TR_ONE_FOR_ONE ? around
-                                                                  : NULL,
-                          .supervision = TR_SUPERVISE(
-                              .scope = scope, .backoff_min = TR_MS(1)));
+    caller first = {
+        .as = {.stage = &it, .value = n}, .trial = which, .wrong = &wrong};
+    tr_ref ref = tr_spawn(
+        it.sys, callers, .init = &first, .init_size = sizeof(first),
+        .interceptors = scope == TR_ONE_FOR_ONE ? around : NULL,
+        .supervision = TR_SUPERVISE(.scope = scope, .backoff_min = TR_MS(1)));
     stage_settle(&it);
     tr_tell(it.probe, ref, Note, .value = 1);
     stage_pass(&it, TR_SECONDS(3));
     // Relaxed: one thread.
-    bool reached = atomic_load_explicit(&it.sys->mem.fail_at,
-                                        memory_order_relaxed) < 0;
+    bool reached =
+        atomic_load_explicit(&it.sys->mem.fail_at, memory_order_relaxed) < 0;
     tri_mem_fail_after(&it.sys->mem, -1);
     stage_pass(&it, TR_SECONDS(3));
     Acted out;

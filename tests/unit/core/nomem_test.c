@@ -20,13 +20,13 @@ static void clean(tr_err err)
     switch (err) {
     case TR_OK:
     case TR_ENOMEM:
-    case TR_ENOENT:     // whom it asks was never made
+    case TR_ENOENT:  // whom it asks was never made
     case TR_EGONE:
     case TR_ESTOPPED:
     case TR_ERESTARTED:
     case TR_ENOREPLY:
     case TR_EFAILED:
-    case TR_EPANIC:     // tr_alloc and the like
+    case TR_EPANIC:  // tr_alloc and the like
     case TR_ETIMEDOUT:
     case TR_EUSER:
         return;
@@ -51,11 +51,10 @@ static tr_err act_many_things(tr_ctx *ctx, puppet *self, const Act *m,
     size_t index;
     (void)arg;
     puppet first = {.stage = self->stage};
-    tr_ref child = tr_spawn(ctx, puppets, .name = "child", .init = &first,
-                            .init_size = sizeof(first), .watch = true,
-                            .mailbox_limit = 10,
-                            .supervision = TR_SUPERVISE(
-                                .on_failure = TR_RESUME));
+    tr_ref child =
+        tr_spawn(ctx, puppets, .name = "child", .init = &first,
+                 .init_size = sizeof(first), .watch = true, .mailbox_limit = 10,
+                 .supervision = TR_SUPERVISE(.on_failure = TR_RESUME));
     self->kept = tr_dup(ctx, "kept");
     char *room = tr_alloc(ctx, 100);
     room = tr_realloc(ctx, room, 200);
@@ -126,8 +125,8 @@ static bool run_failing(int64_t n)
     tri_mem_fail_after(&it.sys->mem, n);
     scenario(&it);
     // Relaxed: one thread.
-    bool reached = atomic_load_explicit(&it.sys->mem.fail_at,
-                                        memory_order_relaxed) < 0;
+    bool reached =
+        atomic_load_explicit(&it.sys->mem.fail_at, memory_order_relaxed) < 0;
     tri_mem_fail_after(&it.sys->mem, -1);
     stage_close(&it);
     return reached;
@@ -295,9 +294,9 @@ static void test_failing_restarts_leak_nothing(void **state)
     uint64_t rounds = stage_scaled(1000000);
     (void)state;
     stage_open(&it);
-    tr_ref ref = stage_spawn(&it, .supervision = TR_SUPERVISE(
-                                      .max_restarts = UINT32_MAX,
-                                      .backoff_min = 1, .backoff_max = 1));
+    tr_ref ref = stage_spawn(
+        &it, .supervision = TR_SUPERVISE(.max_restarts = UINT32_MAX,
+                                         .backoff_min = 1, .backoff_max = 1));
     size_t mapped = 0;
     for (uint64_t i = 0; i < rounds; i++) {
         stage_tell(&it, ref, act_callback_free, &open);

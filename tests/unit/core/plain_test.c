@@ -9,16 +9,16 @@
 TR_MESSAGE(Leave);  // stops itself
 TR_MESSAGE(Grow, (uint32_t, depth), (bool, watched));
 TR_MESSAGE(Sum, (int64_t, number));
-TR_MESSAGE(Stay);   // stops itself, and does not return
+TR_MESSAGE(Stay);  // stops itself, and does not return
 TR_MESSAGE(Meet);
 TR_MESSAGE(Trouble);
 
 enum { FAN = 3, DEPTH = 4, TREE = 1 + 3 + 9 + 27 + 81 };
 
 typedef struct Plain {
-    tr_ref probe;      // of the top; the others have none
+    tr_ref probe;  // of the top; the others have none
     int64_t sum, left;
-    int64_t ends;      // of watched children, yet to be told
+    int64_t ends;  // of watched children, yet to be told
     tr_ref fails, leaves;
 } Plain;
 
@@ -41,8 +41,7 @@ static tr_err on_grow(tr_ctx *ctx, Plain *self, const Grow *m)
     self->ends = m->watched ? FAN : 0;
     for (int i = 0; i < FAN; i++) {
         tr_ref child = tr_spawn(ctx, plain, .watch = m->watched);
-        tr_tell(ctx, child, Grow, .depth = m->depth - 1,
-                .watched = m->watched);
+        tr_tell(ctx, child, Grow, .depth = m->depth - 1, .watched = m->watched);
     }
     return TR_OK;
 }
@@ -113,10 +112,9 @@ static tr_err on_trouble(tr_ctx *ctx, Plain *self, const Trouble *m)
 }
 
 TR_ACTOR(plain, Plain, TR_ON(Grow, on_grow), TR_ON(Sum, on_sum),
-         TR_ON(Leave, on_leave), TR_ON(Meet, on_meet),
-         TR_ON(Get, on_get_plain), TR_ON(Fail, on_fail_plain),
-         TR_ON(Bear, on_bear_plain), TR_ON(Trouble, on_trouble),
-         TR_ON(tr_terminated, on_child_gone));
+         TR_ON(Leave, on_leave), TR_ON(Meet, on_meet), TR_ON(Get, on_get_plain),
+         TR_ON(Fail, on_fail_plain), TR_ON(Bear, on_bear_plain),
+         TR_ON(Trouble, on_trouble), TR_ON(tr_terminated, on_child_gone));
 
 static uint64_t lives(stage *s)
 {

@@ -67,9 +67,12 @@ static tr_err act_send_under_locks(tr_ctx *ctx, puppet *self, const Act *m,
     tri_cell *cell = tri_ref_cell(self->peer);
     tri_ext *ext = tri_ext_need(ctx->worker, cell);
     TR_ASSERT(ctx, ext != NULL);
-    tri_lock *locks[] = {&ext->lock, &ext->blocked_lock,
-                         &ctx->worker->group->lock, &ctx->sys->groups_lock,
-                         &ctx->sys->outside_lock, &ctx->sys->boxes_lock};
+    tri_lock *locks[] = {&ext->lock,
+                         &ext->blocked_lock,
+                         &ctx->worker->group->lock,
+                         &ctx->sys->groups_lock,
+                         &ctx->sys->outside_lock,
+                         &ctx->sys->boxes_lock};
     enum { LOCKS = sizeof(locks) / sizeof(locks[0]) };
     for (int i = 0; i < LOCKS; i++) {
         tri_lock_take(locks[i]);
@@ -158,8 +161,8 @@ static tr_err act_spawn_heirs(tr_ctx *ctx, puppet *self, const Act *m,
     tr_ref *heirs = arg;
     puppet first = {.stage = self->stage};
     for (int i = 0; i < HEIRS; i++) {
-        heirs[i] = tr_spawn(ctx, puppets, .init = &first,
-                            .init_size = sizeof(first));
+        heirs[i] =
+            tr_spawn(ctx, puppets, .init = &first, .init_size = sizeof(first));
     }
     return tr_reply(ctx, m, .value = 1);
 }
@@ -244,8 +247,8 @@ static void test_mb15_x27_virtual_actors_lose_no_mail(void **state)
     (void)state;
     for (uint64_t seed = 1; seed <= 5; seed++) {
         stage it;
-        tr_system_options options = {.size = sizeof(options), .ns = "test",
-                                     .soft_limit = 500};
+        tr_system_options options = {
+            .size = sizeof(options), .ns = "test", .soft_limit = 500};
         memset(&inbox_seen, 0, sizeof(inbox_seen));
         stage_open_seed(&it, seed, &options);
         expect_ok(tr_host(it.sys, inbox, .idle = TR_MINUTES(1)));
@@ -351,10 +354,10 @@ static void test_mb18_dp06_a_run_takes_several_messages(void **state)
     stage_open_real(&it, NULL);
     tr_ref sender = stage_spawn(&it, .dispatcher = "concurrent");
     for (int i = 0; i < 2; i++) {
-        seen.to[i] = tr_spawn(it.sys, takers,
-                              TR_INIT(takers, .order = &seen,
-                                      .letter = (char)('A' + i)),
-                              .dispatcher = "concurrent");
+        seen.to[i] =
+            tr_spawn(it.sys, takers,
+                     TR_INIT(takers, .order = &seen, .letter = (char)('A' + i)),
+                     .dispatcher = "concurrent");
         expect_ok(tr_started(it.sys, seen.to[i], 0));
     }
     expect_ok(stage_ask(&it, sender, act_send_in_turns, &seen));

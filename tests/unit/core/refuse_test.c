@@ -107,11 +107,11 @@ static tr_err act_long(tr_ctx *ctx, puppet *self, const Act *m, void *arg)
 {
     (void)self;
     (void)arg;
-    TR_OR_REFUSE(ctx, m, 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 +
-                         1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 +
-                         1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 +
-                         1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 +
-                         pay(ctx, "long"));
+    TR_OR_REFUSE(ctx, m,
+                 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 +
+                     1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 +
+                     1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 +
+                     1 + 1 + 1 + 1 + pay(ctx, "long"));
     return TR_OK;
 }
 

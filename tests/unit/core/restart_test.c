@@ -31,8 +31,8 @@ static void test_X3_SV13_the_mailbox_is_kept(void **state)
 static void mailbox_is_cleared(stage *s)
 {
     tr_ref a = PLAY(s, "a", (.says = POST_RESTART),
-                    .supervision = TR_SUPERVISE(.clear_mailbox = true,
-                                                .backoff_min = 1));
+                    .supervision =
+                        TR_SUPERVISE(.clear_mailbox = true, .backoff_min = 1));
     assert_int_equal(tr_started(s->sys, a, 0), TR_OK);
     tr_probe_subscribe(s->probe, tr_dead_letter);
     // All three are there before it looks: it is asleep meanwhile.
@@ -45,8 +45,8 @@ static void mailbox_is_cleared(stage *s)
     int said = 0, failed = 0;
     for (int i = 0; i < 3; i++) {
         const tr_dead_letter *dead = tr_expect(s->probe, 0, tr_dead_letter);
-        said += strcmp(dead->type, "Say") == 0 &&
-                dead->reason == TR_DEAD_RESTARTED;
+        said +=
+            strcmp(dead->type, "Say") == 0 && dead->reason == TR_DEAD_RESTARTED;
         failed += strcmp(dead->type, "Fail") == 0;
     }
     assert_true(said == 2 && failed == 1);
@@ -54,8 +54,7 @@ static void mailbox_is_cleared(stage *s)
     quiet(s);
 }
 
-static void test_X3_SV13_the_mailbox_is_cleared_into_dead_letters(
-    void **state)
+static void test_X3_SV13_the_mailbox_is_cleared_into_dead_letters(void **state)
 {
     (void)state;
     virtually(mailbox_is_cleared);
@@ -69,9 +68,8 @@ static tr_err sieve_say(tr_ctx *ctx, Sieve *self, const Say *m)
 {
     tr_tell(ctx, self->probe, Note, .text = m->text,
             .number = tr_incarnation(ctx));
-    return strcmp(m->text, "bad") == 0 && tr_incarnation(ctx) <= 2
-               ? TR_EIO
-               : TR_OK;
+    return strcmp(m->text, "bad") == 0 && tr_incarnation(ctx) <= 2 ? TR_EIO
+                                                                   : TR_OK;
 }
 
 TR_ACTOR(sieve, Sieve, TR_ON(Say, sieve_say));
@@ -192,8 +190,8 @@ static void things_end(stage *s)
     heard(s, "first");
     assert_int_equal(tr_started(s->sys, a, 0), TR_OK);
     tr_topic_publish(s->sys, "news", Say, .text = "once");
-    heard(s, "once");    // it has joined anew, and only once
-    heard(s, "timer");   // the old timer is gone: one comes, not two
+    heard(s, "once");   // it has joined anew, and only once
+    heard(s, "timer");  // the old timer is gone: one comes, not two
     quiet(s);
     tr_stop(s->sys, a);
     heard(s, "post_stop");

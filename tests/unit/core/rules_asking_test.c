@@ -56,7 +56,8 @@ static void test_rule_17_an_outside_caller_owns_the_text(void **state)
     tr_drop(Acted, &done);
     memset(&done, 1, sizeof(done));
     expect_err(tr_ask(it.sys, it.one, &done, 0, Act,
-                      .fn = (uint64_t)(uintptr_t)act_fail), TR_EUSER);
+                      .fn = (uint64_t)(uintptr_t)act_fail),
+               TR_EUSER);
     assert_null(done.text);
     assert_int_equal(done.value, 0);
     stage_close(&it);
@@ -68,8 +69,8 @@ static tr_err then_note(tr_ctx *ctx, void *self, const void *reply, tr_err err)
 {
     puppet *me = self;
     (void)ctx;
-    stage_note(me->stage, err != TR_OK ? -(int64_t)err
-                                       : ((const Acted *)reply)->value);
+    stage_note(me->stage,
+               err != TR_OK ? -(int64_t)err : ((const Acted *)reply)->value);
     return TR_OK;
 }
 
@@ -86,14 +87,12 @@ static tr_err act_then(tr_ctx *ctx, puppet *self, const Act *m, void *arg)
 {
     (void)m;
     tr_ask_then(ctx, self->stage->two, TR_SECONDS(1), then_note, Act,
-                .fn = (uint64_t)(uintptr_t)arg,
-                .arg = (uint64_t)TR_SECONDS(5));
+                .fn = (uint64_t)(uintptr_t)arg, .arg = (uint64_t)TR_SECONDS(5));
     stage_note(self->stage, 1);
     return TR_OK;
 }
 
-static void test_rule_18_a_callback_comes_after_mail_of_its_sender(
-    void **state)
+static void test_rule_18_a_callback_comes_after_mail_of_its_sender(void **state)
 {
     stage it;
     (void)state;
@@ -184,8 +183,7 @@ static tr_err on_piped(tr_ctx *ctx, puppet *self, const Acted *m)
     return TR_OK;
 }
 
-static tr_err on_pipe_failed(tr_ctx *ctx, puppet *self,
-                             const tr_ask_failed *m)
+static tr_err on_pipe_failed(tr_ctx *ctx, puppet *self, const tr_ask_failed *m)
 {
     (void)ctx;
     assert_true(strstr(m->text, tr_strerror((tr_err)m->err)) != NULL ||
@@ -196,8 +194,9 @@ static tr_err on_pipe_failed(tr_ctx *ctx, puppet *self,
 
 static tr_err pipe_note(tr_ctx *ctx, puppet *self, const Note *m)
 {
-    act_fn fn = m->value == 0 ? act_nothing : m->value == 1 ? act_sleep
-                                                            : act_fail;
+    act_fn fn = m->value == 0   ? act_nothing
+                : m->value == 1 ? act_sleep
+                                : act_fail;
     tr_ask_pipe(ctx, self->stage->two, TR_SECONDS(1), Act,
                 .fn = (uint64_t)(uintptr_t)fn, .arg = (uint64_t)TR_SECONDS(5));
     return TR_OK;
@@ -272,7 +271,8 @@ static void test_rule_21_asking_oneself(void **state)
     // From a reading turn a read runs beside it.
     expect_err(tr_ask(it.sys, it.one, NULL, 0, ActRead,
                       .fn = (uint64_t)(uintptr_t)act_ask_self,
-                      .arg = (uint64_t)(uintptr_t)errs), TR_ENOREPLY);
+                      .arg = (uint64_t)(uintptr_t)errs),
+               TR_ENOREPLY);
     expect_err(errs[0], TR_EDEADLOCK);
     expect_err(errs[1], TR_OK);
     expect_err(errs[2], TR_OK);

@@ -37,9 +37,8 @@ static tr_err act_ask_back(tr_ctx *ctx, puppet *self, const Act *m, void *arg)
 static tr_err act_chain(tr_ctx *ctx, puppet *self, const Act *m, void *arg)
 {
     uintptr_t left = (uintptr_t)arg;
-    tr_err err = left == 0
-                     ? act_ask(ctx, self->peer, act_nothing, NULL, 0)
-                     : act_ask(ctx, self->peer, act_chain, left - 1, 0);
+    tr_err err = left == 0 ? act_ask(ctx, self->peer, act_nothing, NULL, 0)
+                           : act_ask(ctx, self->peer, act_chain, left - 1, 0);
     return hand_on(ctx, m, err);
 }
 
@@ -129,8 +128,7 @@ static void test_rule_19_futures_are_edges_when_awaited(void **state)
     stage_close(&it);
 }
 
-static tr_err act_meet_other(tr_ctx *ctx, puppet *self, const Act *m,
-                             void *arg)
+static tr_err act_meet_other(tr_ctx *ctx, puppet *self, const Act *m, void *arg)
 {
     (void)ctx;
     (void)m;
@@ -228,8 +226,7 @@ static tr_err act_slow_beside(tr_ctx *ctx, puppet *self, const Act *m,
     return tr_reply(ctx, m, .value = 1);
 }
 
-static tr_err act_ask_beside(tr_ctx *ctx, puppet *self, const Act *m,
-                             void *arg)
+static tr_err act_ask_beside(tr_ctx *ctx, puppet *self, const Act *m, void *arg)
 {
     (void)m;
     *(tr_err *)arg = tr_ask(ctx, self->peer, NULL, 0, ActBeside,
@@ -237,8 +234,7 @@ static tr_err act_ask_beside(tr_ctx *ctx, puppet *self, const Act *m,
     return TR_OK;
 }
 
-static void test_rule_19_no_alarm_through_an_interleaving_request(
-    void **state)
+static void test_rule_19_no_alarm_through_an_interleaving_request(void **state)
 {
     stage it;
     tr_err first = TR_EUSER, second = TR_EUSER;
@@ -285,8 +281,7 @@ static void test_rule_19_no_alarm_after_the_answer_was_sent(void **state)
 }
 
 /* Awaits three answers that are there, the newest neither first nor second. */
-static tr_err act_await_come(tr_ctx *ctx, puppet *self, const Act *m,
-                             void *arg)
+static tr_err act_await_come(tr_ctx *ctx, puppet *self, const Act *m, void *arg)
 {
     enum { COME = 3 };
     static const int order[COME] = {1, 0, 2};
@@ -402,8 +397,7 @@ static void test_rule_19_a_forward_moves_the_edge(void **state)
     stage_close(&it);
 }
 
-static void test_rule_19_a_forward_to_one_who_waits_for_the_asker(
-    void **state)
+static void test_rule_19_a_forward_to_one_who_waits_for_the_asker(void **state)
 {
     stage it;
     (void)state;
@@ -421,12 +415,10 @@ static void test_rule_19_a_forward_to_one_who_waits_for_the_asker(
     stage_close(&it);
 }
 
-static tr_err act_sleepy_ask(tr_ctx *ctx, puppet *self, const Act *m,
-                             void *arg)
+static tr_err act_sleepy_ask(tr_ctx *ctx, puppet *self, const Act *m, void *arg)
 {
     (void)m;
-    *(tr_err *)arg = act_ask(ctx, self->peer, act_chain, (void *)1,
-                             TR_MS(10));
+    *(tr_err *)arg = act_ask(ctx, self->peer, act_chain, (void *)1, TR_MS(10));
     return TR_OK;
 }
 
@@ -520,15 +512,12 @@ int main(void)
         cmocka_unit_test(test_rule_19_other_system_mail_hides_no_cycle),
         cmocka_unit_test(test_rule_19_any_of_several_needs_all_to_lead_back),
         cmocka_unit_test(test_rule_19_interleaving_requests_are_exempt),
-        cmocka_unit_test(
-            test_rule_19_no_alarm_through_an_interleaving_request),
+        cmocka_unit_test(test_rule_19_no_alarm_through_an_interleaving_request),
         cmocka_unit_test(test_rule_19_no_alarm_after_the_answer_was_sent),
         cmocka_unit_test(test_rule_19_no_alarm_for_an_answer_that_has_come),
-        cmocka_unit_test(
-            test_rule_19_a_kept_request_blocks_only_who_is_parked),
+        cmocka_unit_test(test_rule_19_a_kept_request_blocks_only_who_is_parked),
         cmocka_unit_test(test_rule_19_a_forward_moves_the_edge),
-        cmocka_unit_test(
-            test_rule_19_a_forward_to_one_who_waits_for_the_asker),
+        cmocka_unit_test(test_rule_19_a_forward_to_one_who_waits_for_the_asker),
         cmocka_unit_test(test_rule_19_a_timeout_does_not_excuse_a_cycle),
         cmocka_unit_test(test_rule_19_a_long_cycle_is_refused),
         cmocka_unit_test(test_rule_19_a_cycle_beyond_the_limit_times_out),

@@ -114,11 +114,10 @@ static void test_rule_11_a_panic_tells_its_phase(void **state)
         stage it;
         tr_result result;
         stage_open(&it);
-        tr_ref ref = tr_spawn(it.sys, fragiles,
-                              TR_INIT(fragiles, .where = phases[i]),
-                              .supervision =
-                                  TR_SUPERVISE(.on_failure = TR_STOP),
-                              .joinable = true);
+        tr_ref ref =
+            tr_spawn(it.sys, fragiles, TR_INIT(fragiles, .where = phases[i]),
+                     .supervision = TR_SUPERVISE(.on_failure = TR_STOP),
+                     .joinable = true);
         expect_ok(tr_join(it.sys, ref, 0, &result, NULL));
         assert_int_equal(result.phase, phases[i]);
         expect_err(result.err, TR_EPANIC);
@@ -143,8 +142,8 @@ static void test_rule_12_resume_lets_the_parked_turn_go_on(void **state)
     tr_err err = TR_EUSER;
     (void)state;
     stage_open(&it);
-    tr_ref ref = stage_spawn(&it, .supervision = TR_SUPERVISE(
-                                      .on_failure = TR_RESUME));
+    tr_ref ref =
+        stage_spawn(&it, .supervision = TR_SUPERVISE(.on_failure = TR_RESUME));
     stage_tell(&it, ref, act_long, &err);
     stage_settle(&it);
     tell_beside(&it, ref, act_fail, NULL);
@@ -161,8 +160,8 @@ static void test_rule_12_stop_lets_it_finish(void **state)
     tr_err err = TR_EUSER;
     (void)state;
     stage_open(&it);
-    tr_ref ref = stage_spawn(&it, .supervision = TR_SUPERVISE(
-                                      .on_failure = TR_STOP));
+    tr_ref ref =
+        stage_spawn(&it, .supervision = TR_SUPERVISE(.on_failure = TR_STOP));
     stage_tell(&it, ref, act_long, &err);
     stage_settle(&it);
     tell_beside(&it, ref, act_fail, NULL);
@@ -205,8 +204,8 @@ static void test_rule_13_resume_keeps_what_the_failed_turn_made(void **state)
     Acted done;
     (void)state;
     stage_open(&it);
-    tr_ref ref = stage_spawn(&it, .supervision = TR_SUPERVISE(
-                                      .on_failure = TR_RESUME));
+    tr_ref ref =
+        stage_spawn(&it, .supervision = TR_SUPERVISE(.on_failure = TR_RESUME));
     stage_tell(&it, ref, act_own_and_fail, &own);
     stage_settle(&it);
     assert_int_equal(own.closed, 0);
@@ -238,8 +237,7 @@ static tr_err other_act(tr_ctx *ctx, puppet *self, const Act *m)
 
 TR_ACTOR(others, puppet, TR_ON(Note, on_other), TR_ON(Act, other_act));
 
-static tr_err act_become_own(tr_ctx *ctx, puppet *self, const Act *m,
-                             void *arg)
+static tr_err act_become_own(tr_ctx *ctx, puppet *self, const Act *m, void *arg)
 {
     belongings *it = arg;
     (void)m;
@@ -313,8 +311,7 @@ static void test_rule_14_restart_frees_all_but_the_mail(void **state)
     assert_int_equal(done.value, 0);
     // Who watches it is untouched (X4).
     tr_kill(it.sys, it.one);
-    assert_int_equal(tr_expect(it.probe, 0, tr_terminated)->reason,
-                     TR_KILLED);
+    assert_int_equal(tr_expect(it.probe, 0, tr_terminated)->reason, TR_KILLED);
     stage_close(&it);
 }
 
@@ -343,8 +340,7 @@ static void test_rule_15_the_asker_hears_before_the_supervisor(void **state)
     tr_nanos before = tr_now(it.sys);
     expect_err(stage_ask(&it, it.one, act_fail, NULL), TR_EUSER);
     assert_int_equal(tr_now(it.sys), before);  // no delay of the restart
-    expect_err(stage_ask(&it, it.two, act_fail_undelivered, NULL),
-               TR_EFAILED);
+    expect_err(stage_ask(&it, it.two, act_fail_undelivered, NULL), TR_EFAILED);
     stage_close(&it);
 }
 
@@ -353,8 +349,7 @@ static void test_rule_15_a_refusal_is_no_failure(void **state)
     stage it;
     (void)state;
     stage_open(&it);
-    expect_err(stage_ask(&it, it.one, act_refuse, (void *)TR_EUSER),
-               TR_EUSER);
+    expect_err(stage_ask(&it, it.one, act_refuse, (void *)TR_EUSER), TR_EUSER);
     assert_non_null(strstr(tr_error_text(it.sys), "because 5"));
     expect_err(stage_ask(&it, it.one, act_refuse, (void *)TR_EGONE),
                TR_EFAILED);
@@ -372,11 +367,9 @@ static tr_err act_two_children(tr_ctx *ctx, puppet *self, const Act *m,
     tr_ref *out = arg;
     puppet first = {.stage = self->stage};
     (void)m;
-    out[0] = tr_spawn(ctx, puppets, .init = &first,
-                      .init_size = sizeof(first),
+    out[0] = tr_spawn(ctx, puppets, .init = &first, .init_size = sizeof(first),
                       .supervision = TR_SUPERVISE(.scope = TR_ALL_FOR_ONE));
-    out[1] = tr_spawn(ctx, puppets, .init = &first,
-                      .init_size = sizeof(first));
+    out[1] = tr_spawn(ctx, puppets, .init = &first, .init_size = sizeof(first));
     return TR_OK;
 }
 

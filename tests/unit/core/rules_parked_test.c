@@ -349,8 +349,7 @@ static void test_rule_04_X49_kill_ends_every_wait_at_once(void **state)
     expect_err(errs[0], TR_EKILLED);
     expect_err(errs[1], TR_EKILLED);
     expect_err(errs[2], TR_EKILLED);
-    assert_int_equal(tr_expect(it.probe, 0, tr_terminated)->reason,
-                     TR_KILLED);
+    assert_int_equal(tr_expect(it.probe, 0, tr_terminated)->reason, TR_KILLED);
     stage_close(&it);
 }
 
@@ -388,8 +387,7 @@ static tr_err act_fail_beside(tr_ctx *ctx, puppet *self, const Act *m,
     return tr_fail(ctx, TR_EUSER, "beside");
 }
 
-static void test_rule_05_X49_restart_ends_waits_at_once(
-    void **state)
+static void test_rule_05_X49_restart_ends_waits_at_once(void **state)
 {
     stage it;
     tr_err errs[3] = {TR_EUSER, TR_EUSER, TR_EUSER};
@@ -434,8 +432,7 @@ static void test_rule_05_an_interrupted_message_is_a_dead_letter(void **state)
 
 /* ---- rule 6 ---- */
 
-static tr_err act_short_ask(tr_ctx *ctx, puppet *self, const Act *m,
-                            void *arg)
+static tr_err act_short_ask(tr_ctx *ctx, puppet *self, const Act *m, void *arg)
 {
     tr_err *out = arg;
     (void)m;
@@ -583,8 +580,8 @@ static void test_rule_09_replies_are_held_until_the_decision(void **state)
     tr_ref child;
     (void)state;
     stage_open(&it);
-    tr_ref parent = tr_spawn(it.sys, looking_parent,
-                             TR_INIT(looking_parent, .stage = &it));
+    tr_ref parent =
+        tr_spawn(it.sys, looking_parent, TR_INIT(looking_parent, .stage = &it));
     expect_ok(stage_ask(&it, parent, act_spawn, &child));
     stage_tell(&it, child, act_nap, &first);
     stage_settle(&it);
@@ -691,8 +688,7 @@ static void test_rule_10_OR3_OR5_stop_ends_the_waits_of_on_run(void **state)
     stage_close(&it);
 }
 
-static void test_rule_10_X36_OR5_the_actor_serves_after_its_end(
-    void **state)
+static void test_rule_10_X36_OR5_the_actor_serves_after_its_end(void **state)
 {
     stage it;
     (void)state;
@@ -716,9 +712,8 @@ static void test_rule_10_OR4_its_error_is_a_failure_in_run(void **state)
     (void)state;
     stage_open(&it);
     tr_ref ref = tr_spawn(it.sys, runners,
-                          TR_INIT(runners, .stage = &it,
-                                  .span = TR_SECONDS(1), .rounds = 1,
-                                  .end = TR_EUSER),
+                          TR_INIT(runners, .stage = &it, .span = TR_SECONDS(1),
+                                  .rounds = 1, .end = TR_EUSER),
                           .supervision = TR_SUPERVISE(.on_failure = TR_STOP));
     expect_ok(tr_join(it.sys, ref, 0, &result, NULL));
     assert_int_equal(result.reason, TR_FAILED);  // OR4
@@ -741,13 +736,11 @@ int main(void)
         cmocka_unit_test(test_rule_03_X49_waits_end_at_the_deadline),
         cmocka_unit_test(test_rule_04_X49_kill_ends_every_wait_at_once),
         cmocka_unit_test(test_rule_04_the_asker_of_a_killed_turn_hears_it),
-        cmocka_unit_test(
-            test_rule_05_X49_restart_ends_waits_at_once),
+        cmocka_unit_test(test_rule_05_X49_restart_ends_waits_at_once),
         cmocka_unit_test(test_rule_05_an_interrupted_message_is_a_dead_letter),
         cmocka_unit_test(test_rule_06_X42_a_late_reply_is_a_dead_letter),
         cmocka_unit_test(test_rule_06_an_expired_request_is_skipped),
-        cmocka_unit_test(
-            test_rule_06_a_request_of_an_ended_asker_is_cancelled),
+        cmocka_unit_test(test_rule_06_a_request_of_an_ended_asker_is_cancelled),
         cmocka_unit_test(test_rule_07_shutdown_waits_for_parked_turns),
         cmocka_unit_test(test_rule_07_shutdown_ends_waits_in_time),
         cmocka_unit_test(test_rule_08_self_stop_then_await),
@@ -755,8 +748,7 @@ int main(void)
         cmocka_unit_test(test_rule_10_OR1_OR2_X36_mail_runs_while_it_waits),
         cmocka_unit_test(test_rule_10_OR2_it_waits_for_a_parked_writer),
         cmocka_unit_test(test_rule_10_OR3_OR5_stop_ends_the_waits_of_on_run),
-        cmocka_unit_test(
-            test_rule_10_X36_OR5_the_actor_serves_after_its_end),
+        cmocka_unit_test(test_rule_10_X36_OR5_the_actor_serves_after_its_end),
         cmocka_unit_test(test_rule_10_OR4_its_error_is_a_failure_in_run),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

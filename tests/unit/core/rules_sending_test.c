@@ -96,8 +96,7 @@ static void test_rule_23_a_sender_never_waits_for_itself(void **state)
     stage_close(&it);
 }
 
-static tr_err act_fill_asker(tr_ctx *ctx, puppet *self, const Act *m,
-                             void *arg)
+static tr_err act_fill_asker(tr_ctx *ctx, puppet *self, const Act *m, void *arg)
 {
     (void)arg;
     for (int i = 0; i < 5; i++) {
@@ -106,8 +105,7 @@ static tr_err act_fill_asker(tr_ctx *ctx, puppet *self, const Act *m,
     return tr_reply(ctx, m, .value = 1);
 }
 
-static tr_err act_ask_filler(tr_ctx *ctx, puppet *self, const Act *m,
-                             void *arg)
+static tr_err act_ask_filler(tr_ctx *ctx, puppet *self, const Act *m, void *arg)
 {
     (void)m;
     return act_ask(ctx, self->peer, act_fill_asker, arg, 0);
@@ -169,8 +167,8 @@ typedef struct leaver {
 static tr_err leaver_pre_stop(tr_ctx *ctx, leaver *self)
 {
     puppet first = {.stage = self->stage};
-    tr_ref ref = tr_spawn(ctx, puppets, .init = &first,
-                          .init_size = sizeof(first));
+    tr_ref ref =
+        tr_spawn(ctx, puppets, .init = &first, .init_size = sizeof(first));
     self->out[2] = tr_ref_err(ref);
     return TR_OK;
 }
@@ -182,8 +180,8 @@ static tr_err leaver_post_stop(tr_ctx *ctx, leaver *self, tr_reason reason)
     tr_tell(ctx, self->peer, Note, .value = 1);
     tr_tell(ctx, tr_self(ctx), Note, .value = 2);
     self->out[0] = act_ask(ctx, self->peer, act_nothing, NULL, 0);
-    self->out[1] = tr_ref_err(tr_spawn(ctx, puppets, .init = &first,
-                                       .init_size = sizeof(first)));
+    self->out[1] = tr_ref_err(
+        tr_spawn(ctx, puppets, .init = &first, .init_size = sizeof(first)));
     return TR_OK;
 }
 
@@ -204,9 +202,9 @@ static void test_rule_24_the_last_hook_may_tell_and_ask(void **state)
     tr_err errs[3] = {TR_EUSER, TR_OK, TR_EUSER};
     (void)state;
     stage_open(&it);
-    tr_ref ref = tr_spawn(it.sys, leavers,
-                          TR_INIT(leavers, .stage = &it, .peer = it.one,
-                                  .out = errs));
+    tr_ref ref =
+        tr_spawn(it.sys, leavers,
+                 TR_INIT(leavers, .stage = &it, .peer = it.one, .out = errs));
     expect_ok(tr_started(it.sys, ref, 0));
     tr_stop(it.sys, ref);
     expect_ok(tr_join(it.sys, ref, 0, NULL, NULL));
@@ -261,8 +259,7 @@ static void test_rule_25_spawn_takes_the_name_at_once(void **state)
 
 /* ---- rule 26 ---- */
 
-static tr_err act_watch_dead(tr_ctx *ctx, puppet *self, const Act *m,
-                             void *arg)
+static tr_err act_watch_dead(tr_ctx *ctx, puppet *self, const Act *m, void *arg)
 {
     (void)m;
     (void)self;
@@ -406,8 +403,8 @@ static tr_err act_spawn_until(tr_ctx *ctx, puppet *self, const Act *m,
     (void)m;
     refs[1] = TR_NOBODY;
     for (int i = 0; i < 1000 && refs[1].cell != refs[0].cell; i++) {
-        refs[1] = tr_spawn(ctx, puppets, .init = &first,
-                           .init_size = sizeof(first));
+        refs[1] =
+            tr_spawn(ctx, puppets, .init = &first, .init_size = sizeof(first));
     }
     return TR_OK;
 }

@@ -78,16 +78,14 @@ static void test_rule_18_a_future_belongs_to_its_turn(void **state)
 
 /* ---- callbacks ---- */
 
-static tr_err then_fails(tr_ctx *ctx, void *self, const void *reply,
-                         tr_err err)
+static tr_err then_fails(tr_ctx *ctx, void *self, const void *reply, tr_err err)
 {
     (void)reply;
     stage_note(((puppet *)self)->stage, err);
     return tr_fail(ctx, TR_EUSER, "the callback fails");
 }
 
-static tr_err then_notes(tr_ctx *ctx, void *self, const void *reply,
-                         tr_err err)
+static tr_err then_notes(tr_ctx *ctx, void *self, const void *reply, tr_err err)
 {
     (void)ctx;
     (void)reply;
@@ -95,8 +93,7 @@ static tr_err then_notes(tr_ctx *ctx, void *self, const void *reply,
     return TR_OK;
 }
 
-static tr_err act_then_fails(tr_ctx *ctx, puppet *self, const Act *m,
-                             void *arg)
+static tr_err act_then_fails(tr_ctx *ctx, puppet *self, const Act *m, void *arg)
 {
     (void)m;
     tr_ask_then(ctx, self->stage->two, (tr_nanos)(uintptr_t)arg, then_fails,
@@ -177,10 +174,15 @@ static void test_each_spawn_option_counts_by_itself(void **state)
     (void)state;
     stage_open(&it);
     const tr_spawn_options alone[] = {
-        {.restart = TR_TEMPORARY}, {.soft_limit = 10}, {.mailbox_limit = 2},
-        {.heap_limit = 1000},      {.stop_timeout = TR_SECONDS(1)},
-        {.drain = TR_DRAIN_DROP},  {.joinable = true},
-        {.inherit_supervision = true}, {.auto_stop = true},
+        {.restart = TR_TEMPORARY},
+        {.soft_limit = 10},
+        {.mailbox_limit = 2},
+        {.heap_limit = 1000},
+        {.stop_timeout = TR_SECONDS(1)},
+        {.drain = TR_DRAIN_DROP},
+        {.joinable = true},
+        {.inherit_supervision = true},
+        {.auto_stop = true},
     };
     for (size_t i = 0; i < sizeof(alone) / sizeof(alone[0]); i++) {
         // Without a state of its own: nothing else needs the properties.
@@ -239,10 +241,10 @@ static tr_err act_bear_members(tr_ctx *ctx, puppet *self, const Act *m,
     family *f = arg;
     (void)m;
     for (int i = 0; i < 3; i++) {
-        f->all[i] = tr_spawn(ctx, members, .supervision = f->policy,
-                             TR_INIT(members, .stage = self->stage,
-                                     .number = i + 1,
-                                     .bad = i == 1 ? f->bad : 0));
+        f->all[i] =
+            tr_spawn(ctx, members, .supervision = f->policy,
+                     TR_INIT(members, .stage = self->stage, .number = i + 1,
+                             .bad = i == 1 ? f->bad : 0));
     }
     return TR_OK;
 }
@@ -252,10 +254,10 @@ static void test_X44_a_bad_start_in_a_group_begins_it_anew(void **state)
 {
     stage it;
     family f = {.bad = 2,
-                .policy = TR_SUPERVISE(.scope = TR_ALL_FOR_ONE,
-                                       .max_restarts = 5,
-                                       .backoff_min = TR_MS(1),
-                                       .backoff_max = TR_MS(1))};
+                .policy =
+                    TR_SUPERVISE(.scope = TR_ALL_FOR_ONE, .max_restarts = 5,
+                                 .backoff_min = TR_MS(1),
+                                 .backoff_max = TR_MS(1))};
     (void)state;
     stage_open(&it);
     expect_ok(stage_ask(&it, it.one, act_bear_members, &f));
@@ -275,12 +277,11 @@ static void test_X44_a_bad_start_in_a_group_begins_it_anew(void **state)
 static void test_SV9_SV18_a_bad_start_in_a_group_beyond_its_limit(void **state)
 {
     stage it;
-    family f = {.bad = 2,
-                .policy = TR_SUPERVISE(.scope = TR_ALL_FOR_ONE,
-                                       .max_restarts = 1,
-                                       .on_limit = TR_ESCALATE,
-                                       .backoff_min = TR_MS(1),
-                                       .backoff_max = TR_MS(1))};
+    family f = {
+        .bad = 2,
+        .policy = TR_SUPERVISE(.scope = TR_ALL_FOR_ONE, .max_restarts = 1,
+                               .on_limit = TR_ESCALATE, .backoff_min = TR_MS(1),
+                               .backoff_max = TR_MS(1))};
     (void)state;
     stage_open(&it);
     expect_ok(stage_ask(&it, it.one, act_bear_members, &f));
@@ -297,8 +298,7 @@ static void test_SV9_SV18_a_bad_start_in_a_group_beyond_its_limit(void **state)
 
 /* ---- one list of interceptors for many ---- */
 
-static tr_err pass_on(tr_ctx *ctx, const tr_msg *msg, tr_call *call,
-                      void *user)
+static tr_err pass_on(tr_ctx *ctx, const tr_msg *msg, tr_call *call, void *user)
 {
     (void)ctx;
     (void)msg;
@@ -351,8 +351,8 @@ static void test_rule_23_nobody_waits_for_room_of_its_own(void **state)
     stage it;
     (void)state;
     stage_open(&it);
-    tr_ref ref = stage_spawn(&it, .mailbox_limit = 2,
-                             .overflow = TR_OVERFLOW_BLOCK);
+    tr_ref ref =
+        stage_spawn(&it, .mailbox_limit = 2, .overflow = TR_OVERFLOW_BLOCK);
     expect_ok(stage_ask(&it, ref, act_fill_itself, NULL));
     stage_settle(&it);
     expect_notes(&it, 0, 1);
@@ -360,8 +360,7 @@ static void test_rule_23_nobody_waits_for_room_of_its_own(void **state)
     stage_close(&it);
 }
 
-static tr_err act_fill_other(tr_ctx *ctx, puppet *self, const Act *m,
-                             void *arg)
+static tr_err act_fill_other(tr_ctx *ctx, puppet *self, const Act *m, void *arg)
 {
     (void)m;
     (void)!tr_sleep(ctx, TR_SECONDS(60));  // and does not care why it wakes
@@ -378,8 +377,8 @@ static void test_rule_4_a_turn_that_is_cut_does_not_wait_for_room(void **state)
     stage it;
     (void)state;
     stage_open(&it);
-    tr_ref full = stage_spawn(&it, .mailbox_limit = 2,
-                              .overflow = TR_OVERFLOW_BLOCK);
+    tr_ref full =
+        stage_spawn(&it, .mailbox_limit = 2, .overflow = TR_OVERFLOW_BLOCK);
     stage_tell(&it, full, act_sleep, (void *)TR_SECONDS(30));
     stage_tell(&it, it.one, act_fill_other, &full);
     stage_pass(&it, TR_SECONDS(1));
@@ -413,8 +412,7 @@ static void test_DR_timers_and_answers_are_not_redirected(void **state)
     for (int i = 0; i < 3; i++) {
         stage it;
         stage_open(&it);
-        tr_ref ref = stage_spawn(&it, .drain = drains[i],
-                                 .drain_to = it.two);
+        tr_ref ref = stage_spawn(&it, .drain = drains[i], .drain_to = it.two);
         stage_tell(&it, ref, act_timers_and_sleep, (void *)TR_SECONDS(30));
         stage_pass(&it, TR_SECONDS(1));
         tr_tell(it.probe, ref, Note, .value = 1);
@@ -476,8 +474,7 @@ static void test_X7_mail_for_a_former_owner_is_not_for_the_next(void **state)
 
 /* ---- one that is told to end while it runs ---- */
 
-static tr_err act_end_itself(tr_ctx *ctx, puppet *self, const Act *m,
-                             void *arg)
+static tr_err act_end_itself(tr_ctx *ctx, puppet *self, const Act *m, void *arg)
 {
     (void)m;
     stage_note(self->stage, tr_stopping(ctx));
@@ -556,8 +553,7 @@ int main(void)
         cmocka_unit_test(test_rule_18_a_restart_forgets_its_callbacks),
         cmocka_unit_test(test_each_spawn_option_counts_by_itself),
         cmocka_unit_test(test_X44_a_bad_start_in_a_group_begins_it_anew),
-        cmocka_unit_test(
-            test_SV9_SV18_a_bad_start_in_a_group_beyond_its_limit),
+        cmocka_unit_test(test_SV9_SV18_a_bad_start_in_a_group_beyond_its_limit),
         cmocka_unit_test(test_PA_interceptors_are_shared),
         cmocka_unit_test(test_rule_23_nobody_waits_for_room_of_its_own),
         cmocka_unit_test(test_rule_4_a_turn_that_is_cut_does_not_wait_for_room),

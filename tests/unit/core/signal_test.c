@@ -43,8 +43,8 @@ static void test_S1_S2_S4_S7_S10_SP19_MB13_control_before_user_mail(
 static void failed_is_suspended(stage *s)
 {
     // The parent's decision is the resume; until then nothing is handled.
-    tr_ref a = PLAY(s, "a", (),
-                    .supervision = TR_SUPERVISE(.on_failure = TR_RESUME));
+    tr_ref a =
+        PLAY(s, "a", (), .supervision = TR_SUPERVISE(.on_failure = TR_RESUME));
     tr_tell(s->sys, a, Fail);
     tr_tell(s->sys, a, Say, .text = "after");
     heard(s, "a after");
@@ -54,8 +54,7 @@ static void failed_is_suspended(stage *s)
     assert_int_equal(info.history[1], TR_STATE_FAILED);
 }
 
-static void test_S4_S7_SV22_a_failure_suspends_until_the_decision(
-    void **state)
+static void test_S4_S7_SV22_a_failure_suspends_until_the_decision(void **state)
 {
     (void)state;
     everywhere(failed_is_suspended);
@@ -93,8 +92,7 @@ TR_ACTOR(ear, Ear, TR_HOOK(on_signal, ear_signal), TR_ON(Watch, ear_watch),
 
 static void offered(stage *s)
 {
-    tr_ref e = tr_spawn(s->sys, ear,
-                        TR_INIT(ear, .probe = s->to, .any = true));
+    tr_ref e = tr_spawn(s->sys, ear, TR_INIT(ear, .probe = s->to, .any = true));
     tr_ref a = PLAY(s, "a", ());
     tr_tell(s->sys, e, Watch, .ref = a);
     (void)gotten(s, e);
@@ -125,8 +123,8 @@ static void test_S5_S11_S15_C8_SV1_signals_are_offered_to_on_signal(
 
 static void while_stopping(stage *s)
 {
-    tr_ref p = PLAY(s, "p", (.says = POST_STOP),
-                    .stop_timeout = TR_MINUTES(60));
+    tr_ref p =
+        PLAY(s, "p", (.says = POST_STOP), .stop_timeout = TR_MINUTES(60));
     tr_ref slow = CHILD(s, p, "slow", (), .stop_timeout = TR_MINUTES(60));
     tr_tell(s->sys, slow, Nap, .span = TR_MINUTES(10));
     tr_sim_advance(s->sim, TR_SECONDS(1));
@@ -135,8 +133,7 @@ static void while_stopping(stage *s)
     // Watch, join and the end of a child are still taken.
     mourn(s, p);
     tr_result r;
-    assert_int_equal(tr_join(s->sys, p, TR_SECONDS(1), &r, NULL),
-                     TR_ETIMEDOUT);
+    assert_int_equal(tr_join(s->sys, p, TR_SECONDS(1), &r, NULL), TR_ETIMEDOUT);
     assert_int_equal(tr_join(s->sys, p, TR_MINUTES(30), &r, NULL), TR_OK);
     assert_int_equal(r.reason, TR_STOPPED);
     heard(s, "slow woke");
@@ -199,14 +196,12 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(
             test_S1_S2_S4_S7_S10_SP19_MB13_control_before_user_mail),
-        cmocka_unit_test(
-            test_S4_S7_SV22_a_failure_suspends_until_the_decision),
+        cmocka_unit_test(test_S4_S7_SV22_a_failure_suspends_until_the_decision),
         cmocka_unit_test(
             test_S5_S11_S15_C8_SV1_signals_are_offered_to_on_signal),
         cmocka_unit_test(test_S12_system_mail_flows_while_stopping),
         cmocka_unit_test(test_S14_a_system_message_is_taken_or_given_back),
-        cmocka_unit_test(
-            test_S16_system_messages_do_not_enlarge_the_others),
+        cmocka_unit_test(test_S16_system_messages_do_not_enlarge_the_others),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -37,8 +37,8 @@ static void test_K1_K6_X1_X16_children_end_between_the_two_hooks(void **state)
 /* Of many children some are gone already, some take their time. */
 static void all_children_first(stage *s)
 {
-    tr_ref p = PLAY(s, "p", (.says = POST_STOP),
-                    .stop_timeout = TR_MINUTES(60));
+    tr_ref p =
+        PLAY(s, "p", (.says = POST_STOP), .stop_timeout = TR_MINUTES(60));
     tr_ref gone = CHILD(s, p, "gone", ());
     (void)CHILD(s, p, "quick", ());
     tr_ref slow = CHILD(s, p, "slow", (), .stop_timeout = TR_MINUTES(60));
@@ -95,10 +95,10 @@ static void test_K1_K2_K3_X13_stop_completes_the_message_not_the_queue(
 /* A child that would sleep for hours is forced when its time is over. */
 static void deadline_forces(stage *s)
 {
-    tr_ref p = PLAY(s, "p", (.says = POST_STOP),
-                    .stop_timeout = TR_SECONDS(10));
-    tr_ref c = CHILD(s, p, "c", (.says = POST_STOP),
-                     .stop_timeout = TR_MINUTES(600));
+    tr_ref p =
+        PLAY(s, "p", (.says = POST_STOP), .stop_timeout = TR_SECONDS(10));
+    tr_ref c =
+        CHILD(s, p, "c", (.says = POST_STOP), .stop_timeout = TR_MINUTES(600));
     tr_tell(s->sys, c, Nap, .span = TR_MINUTES(600));
     tr_sim_advance(s->sim, TR_SECONDS(1));
     mourn(s, c);
@@ -185,8 +185,8 @@ TR_ACTOR(heir, Heir, TR_HOOK(pre_start, heir_start),
 static void name_is_free(stage *s)
 {
     tr_ref king = PLAY(s, "king", ());
-    tr_ref h = tr_spawn(s->sys, heir,
-                        TR_INIT(heir, .probe = s->to, .old = king));
+    tr_ref h =
+        tr_spawn(s->sys, heir, TR_INIT(heir, .probe = s->to, .old = king));
     assert_int_equal(tr_started(s->sys, h, 0), TR_OK);
     tr_stop(s->sys, king);
     assert_int_equal(heard(s, "heir"), true);
@@ -215,9 +215,9 @@ static void look_at_end(tri_worker *worker, tri_cell *cell)
             tr_state_of(s->sys, moment.whom) == TR_STATE_TERMINATED;
         tri_cell *deaths = tri_ref_cell(tr_probe_ref(s->deaths));
         // Relaxed: one thread does it all.
-        moment.untold = (atomic_load_explicit(&deaths->sys_mail,
-                                              memory_order_relaxed) &
-                         ~TRI_SYS_BITS) == 0;
+        moment.untold =
+            (atomic_load_explicit(&deaths->sys_mail, memory_order_relaxed) &
+             ~TRI_SYS_BITS) == 0;
         moment.whom = TR_NOBODY;
     }
     moment.up->ended(worker, cell);
@@ -253,8 +253,7 @@ static void name_is_free_for_listeners(stage *s)
     tr_ref a = PLAY(s, "a", ());
     tr_stop(s->sys, a);
     for (;;) {
-        const tr_lifecycle *e =
-            tr_expect(s->probe, patience(s), tr_lifecycle);
+        const tr_lifecycle *e = tr_expect(s->probe, patience(s), tr_lifecycle);
         if (tr_ref_eq(e->actor, a) && e->state == TR_STATE_STOPPED) {
             assert_string_equal(e->name, "/user/a");
             break;
@@ -320,8 +319,8 @@ static void after_each_message(stage *s)
     tr_metrics_snapshot m = {.size = sizeof(m)};
     tr_metrics(s->sys, &m);
     before = m.dead_letters;
-    tr_ref a = tr_spawn(s->sys, brief, .name = "a",
-                        TR_INIT(brief, .probe = s->to));
+    tr_ref a =
+        tr_spawn(s->sys, brief, .name = "a", TR_INIT(brief, .probe = s->to));
     mourn(s, a);
     for (int i = 0; i < 10; i++) {
         tr_tell(s->sys, a, Say, .text = "one", .number = i);
@@ -411,8 +410,8 @@ static void test_K16_X14_kill_skips_queue_and_pre_stop_and_takes_children(
 
 static void kill_while_stopping(stage *s)
 {
-    tr_ref a = PLAY(s, "a", (.says = POST_STOP),
-                    .stop_timeout = TR_MINUTES(60));
+    tr_ref a =
+        PLAY(s, "a", (.says = POST_STOP), .stop_timeout = TR_MINUTES(60));
     tr_ref c = CHILD(s, a, "c", (), .stop_timeout = TR_MINUTES(60));
     tr_tell(s->sys, c, Nap, .span = TR_MINUTES(60));
     tr_sim_advance(s->sim, TR_SECONDS(1));
@@ -436,8 +435,7 @@ static void killed_failures(stage *s)
     // Waiting for its restart.
     tr_ref a = PLAY(s, "a", (.says = PRE_START | POST_RESTART),
                     .supervision = TR_SUPERVISE(.backoff_min = TR_SECONDS(9),
-                                                .backoff_max =
-                                                    TR_SECONDS(9)));
+                                                .backoff_max = TR_SECONDS(9)));
     heard(s, "a pre_start");
     tr_tell(s->sys, a, Fail);
     tr_sim_advance(s->sim, TR_SECONDS(1));
@@ -488,8 +486,7 @@ static void results(stage *s)
     assert_int_equal(end.count, 6);
     assert_int_equal(tr_join(s->sys, c, patience(s), &r, &end), TR_ENOENT);
 
-    tr_ref d = PLAY(s, "d", (.count = 6, .fails = PRE_START),
-                    .joinable = true);
+    tr_ref d = PLAY(s, "d", (.count = 6, .fails = PRE_START), .joinable = true);
     end.count = -1;
     assert_int_equal(tr_join(s->sys, d, patience(s), &r, &end), TR_OK);
     assert_int_equal(r.phase, TR_IN_START);  // K19
@@ -546,8 +543,8 @@ TR_ACTOR(joiner, Joiner, TR_ON(Say, joiner_joins));
 static void join_from_inside(stage *s)
 {
     tr_ref a = PLAY(s, "a", (.count = 11), .joinable = true);
-    tr_ref j = tr_spawn(s->sys, joiner,
-                        TR_INIT(joiner, .probe = s->to, .whom = a));
+    tr_ref j =
+        tr_spawn(s->sys, joiner, TR_INIT(joiner, .probe = s->to, .whom = a));
     tr_tell(s->sys, j, Say, .text = "");
     assert_int_equal(tr_started(s->sys, a, 0), TR_OK);
     tr_stop(s->sys, a);
@@ -666,8 +663,7 @@ static tr_err hold_the_thread(tr_ctx *ctx, Player *self, const Say *m)
 
 TR_ACTOR(holder, Player, TR_ON(Say, hold_the_thread), TR_ON(Bear, on_bear));
 
-static void test_X21_X22_a_failed_child_ends_when_its_parent_knows(
-    void **state)
+static void test_X21_X22_a_failed_child_ends_when_its_parent_knows(void **state)
 {
     (void)state;
     static stage s;
@@ -689,8 +685,7 @@ static void test_X21_X22_a_failed_child_ends_when_its_parent_knows(
         // Others fail and end in the meantime, perhaps in its memory.
         for (int i = 0; i < 5; i++) {
             tr_ref x = PLAY(&s, "x", (),
-                            .supervision =
-                                TR_SUPERVISE(.on_failure = TR_STOP));
+                            .supervision = TR_SUPERVISE(.on_failure = TR_STOP));
             tr_tell(s.sys, x, Fail);
             (void)joined(&s, x);
             while (tr_ref_err(tr_lookup(s.sys, "/user/x")) == TR_OK) {
@@ -712,8 +707,7 @@ static void test_X21_X22_a_failed_child_ends_when_its_parent_knows(
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(
-            test_K1_K6_X1_X16_children_end_between_the_two_hooks),
+        cmocka_unit_test(test_K1_K6_X1_X16_children_end_between_the_two_hooks),
         cmocka_unit_test(test_K5_K6_K8_the_last_child_ends_the_wait),
         cmocka_unit_test(
             test_K1_K2_K3_X13_stop_completes_the_message_not_the_queue),
@@ -724,8 +718,7 @@ int main(void)
         cmocka_unit_test(
             test_X1_DW12_EV1_the_name_is_free_when_the_end_is_published),
         cmocka_unit_test(test_K14_S8_X40_GD13_only_that_child_stops),
-        cmocka_unit_test(
-            test_X26_K3_system_mail_is_seen_after_each_message),
+        cmocka_unit_test(test_X26_K3_system_mail_is_seen_after_each_message),
         cmocka_unit_test(test_K15_X13_poison_works_after_the_queue),
         cmocka_unit_test(
             test_K16_X14_kill_skips_queue_and_pre_stop_and_takes_children),
@@ -735,8 +728,7 @@ int main(void)
         cmocka_unit_test(test_K20_what_cannot_be_joined),
         cmocka_unit_test(test_K20_an_actor_joins_another),
         cmocka_unit_test(test_K22_X38_post_stop_runs_in_every_end),
-        cmocka_unit_test(
-            test_K12_the_end_of_a_family_takes_steps_by_its_size),
+        cmocka_unit_test(test_K12_the_end_of_a_family_takes_steps_by_its_size),
         cmocka_unit_test(test_K24_K25_RG3_TE11_nothing_stays_of_the_dead),
         cmocka_unit_test(
             test_X21_X22_a_failed_child_ends_when_its_parent_knows),

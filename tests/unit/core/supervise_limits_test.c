@@ -25,11 +25,12 @@ static bool about(tr_nanos span, tr_nanos wanted)
 
 static void backoff_grows(stage *s)
 {
-    tr_ref a = PLAY(s, "a", (.says = PRE_START | POST_STOP),
-                    .supervision = TR_SUPERVISE(
-                        .max_restarts = 100, .within = TR_MINUTES(60),
-                        .backoff_min = TR_MS(100), .backoff_factor = 3.0,
-                        .backoff_max = TR_MS(1000)));
+    tr_ref a =
+        PLAY(s, "a", (.says = PRE_START | POST_STOP),
+             .supervision =
+                 TR_SUPERVISE(.max_restarts = 100, .within = TR_MINUTES(60),
+                              .backoff_min = TR_MS(100), .backoff_factor = 3.0,
+                              .backoff_max = TR_MS(1000)));
     heard(s, "a pre_start");
     assert_true(about(restart_time(s, a), TR_MS(100)));
     assert_true(about(restart_time(s, a), TR_MS(300)));
@@ -46,11 +47,12 @@ static void test_SV7_X23_backoff_grows_to_its_maximum(void **state)
 
 static void backoff_jitters(stage *s)
 {
-    tr_ref a = PLAY(s, "a", (.says = PRE_START | POST_STOP),
-                    .supervision = TR_SUPERVISE(
-                        .max_restarts = 100, .within = TR_MINUTES(60),
-                        .backoff_min = TR_SECONDS(1),
-                        .backoff_max = TR_SECONDS(1), .jitter = 0.5));
+    tr_ref a =
+        PLAY(s, "a", (.says = PRE_START | POST_STOP),
+             .supervision =
+                 TR_SUPERVISE(.max_restarts = 100, .within = TR_MINUTES(60),
+                              .backoff_min = TR_SECONDS(1),
+                              .backoff_max = TR_SECONDS(1), .jitter = 0.5));
     heard(s, "a pre_start");
     tr_nanos least = TR_FOREVER, most = 0;
     for (int i = 0; i < 20; i++) {
@@ -72,9 +74,8 @@ static void parent_is_free(stage *s)
 {
     tr_ref p = PLAY(s, "p", ());
     tr_ref a = CHILD(s, p, "a", (),
-                     .supervision = TR_SUPERVISE(
-                         .backoff_min = TR_MINUTES(1),
-                         .backoff_max = TR_MINUTES(1)));
+                     .supervision = TR_SUPERVISE(.backoff_min = TR_MINUTES(1),
+                                                 .backoff_max = TR_MINUTES(1)));
     tr_tell(s->sys, a, Fail);
     tr_tell(s->sys, a, Add, .number = 5);
     tr_sim_advance(s->sim, TR_SECONDS(1));
@@ -127,8 +128,8 @@ static void test_SV9_X20_restarts_are_counted_in_a_window(void **state)
 static void limit_escalates(stage *s)
 {
     tr_ref p = PLAY(s, "p", (.says = PRE_RESTART));
-    tr_ref a = CHILD(s, p, "a", (.says = POST_STOP), .supervision =
-                     TWICE(TR_ESCALATE));
+    tr_ref a = CHILD(s, p, "a", (.says = POST_STOP),
+                     .supervision = TWICE(TR_ESCALATE));
     tr_tell(s->sys, a, Fail);
     heard(s, "a post_stop");
     tr_tell(s->sys, a, Fail);
@@ -140,8 +141,8 @@ static void limit_escalates(stage *s)
     for (int i = 0; i < 2; i++) {
         const Note *n = tr_expect(s->probe, patience(s), Note);
         stopped |= strcmp(n->text, "a post_stop") == 0;
-        told |= strcmp(n->text, "p pre_restart") == 0 &&
-                n->number == TR_EUSER + 3;
+        told |=
+            strcmp(n->text, "p pre_restart") == 0 && n->number == TR_EUSER + 3;
     }
     assert_true(stopped && told);
     tr_reason reason = ended(s, a);
@@ -153,8 +154,8 @@ static void limit_escalates(stage *s)
 static void limit_stops(stage *s)
 {
     tr_ref p = PLAY(s, "p", (), .supervision = RESUMES);
-    tr_ref a = CHILD(s, p, "a", (.says = POST_STOP), .supervision =
-                     TWICE(TR_ESCALATE));
+    tr_ref a = CHILD(s, p, "a", (.says = POST_STOP),
+                     .supervision = TWICE(TR_ESCALATE));
     mourn(s, a);
     for (int i = 0; i < 3; i++) {
         tr_tell(s->sys, a, Fail);
@@ -221,8 +222,8 @@ static void test_SV21_X21_who_counts_the_restarts(void **state)
 
 /* ---- scopes ---- */
 
-#define SCOPE(which) TR_SUPERVISE(.scope = which, .backoff_min = 1,            \
-                                  .backoff_max = 1)
+#define SCOPE(which)                                                           \
+    TR_SUPERVISE(.scope = which, .backoff_min = 1, .backoff_max = 1)
 
 static void one_for_one(stage *s)
 {
@@ -263,8 +264,8 @@ static void rest_for_one(stage *s)
     tr_ref all[4];
     for (int i = 0; i < 4; i++) {
         const char *names[] = {"a", "b", "c", "d"};
-        all[i] = CHILD(s, p, names[i], (),
-                       .supervision = SCOPE(TR_REST_FOR_ONE));
+        all[i] =
+            CHILD(s, p, names[i], (), .supervision = SCOPE(TR_REST_FOR_ONE));
         assert_int_equal(tr_started(s->sys, all[i], 0), TR_OK);
     }
     tr_tell(s->sys, all[1], Fail);
@@ -293,9 +294,8 @@ static void group_order(stage *s)
     tr_ref all[3];
     for (int i = 0; i < 3; i++) {
         all[i] = CHILD(s, p, names[i], (.says = SAYS),
-                       .supervision = TR_SUPERVISE(
-                           .scope = TR_ALL_FOR_ONE,
-                           .backoff_min = TR_MS(50)));
+                       .supervision = TR_SUPERVISE(.scope = TR_ALL_FOR_ONE,
+                                                   .backoff_min = TR_MS(50)));
         assert_int_equal(tr_started(s->sys, all[i], 0), TR_OK);
         char text[32];
         snprintf(text, sizeof(text), "%s pre_start", names[i]);
@@ -362,8 +362,8 @@ static void test_X44_SV6_SV8_a_group_restarts_in_order_after_one_delay(
 
 static void scope_stop(stage *s)
 {
-    const tr_supervision *policy = TR_SUPERVISE(.scope = TR_ALL_FOR_ONE,
-                                                .on_failure = TR_STOP);
+    const tr_supervision *policy =
+        TR_SUPERVISE(.scope = TR_ALL_FOR_ONE, .on_failure = TR_STOP);
     tr_ref p = PLAY(s, "p", ());
     tr_ref a = CHILD(s, p, "a", (), .supervision = policy);
     tr_ref b = CHILD(s, p, "b", (), .supervision = policy);

@@ -7,8 +7,8 @@
 
 #include "core/lifecycle.h"
 
-#define STOPS TR_SUPERVISE(.on_failure = TR_STOP)
-#define RESUMES TR_SUPERVISE(.on_failure = TR_RESUME)
+#define STOPS     TR_SUPERVISE(.on_failure = TR_STOP)
+#define RESUMES   TR_SUPERVISE(.on_failure = TR_RESUME)
 #define ESCALATES TR_SUPERVISE(.on_failure = TR_ESCALATE)
 
 /* ---- the four directives ---- */
@@ -110,8 +110,7 @@ static void test_SV4_SV16_SV22_X24_DL7_resume_keeps_the_state(void **state)
 static void escalates(stage *s)
 {
     tr_ref p = PLAY(s, "p", (.says = PRE_RESTART | POST_RESTART));
-    tr_ref a = CHILD(s, p, "a", (.says = POST_STOP),
-                     .supervision = ESCALATES);
+    tr_ref a = CHILD(s, p, "a", (.says = POST_STOP), .supervision = ESCALATES);
     mourn(s, a);
     tr_tell(s->sys, a, Fail, .err = TR_EUSER + 7);
     // The parent fails with what its child failed with.
@@ -148,8 +147,8 @@ static void escalated_and_kept(stage *s)
     tr_ref g = PLAY(s, "g", ());
     tr_ref p = CHILD(s, g, "p", (.says = POST_RESTART),
                      .supervision = TR_SUPERVISE(.keep_children = true));
-    tr_ref a = CHILD(s, p, "a", (.says = POST_RESTART),
-                     .supervision = ESCALATES);
+    tr_ref a =
+        CHILD(s, p, "a", (.says = POST_RESTART), .supervision = ESCALATES);
     tr_ref b = CHILD(s, p, "b", ());
     tr_tell(s->sys, a, Fail);
     // Both begin anew, in either order; the other child does not.
@@ -222,8 +221,8 @@ static void failure_is_shown(stage *s)
 {
     static seen it;
     memset(&it, 0, sizeof(it));
-    tr_ref j = tr_spawn(s->sys, judge, .name = "j",
-                        TR_INIT(judge, .sees = &it));
+    tr_ref j =
+        tr_spawn(s->sys, judge, .name = "j", TR_INIT(judge, .sees = &it));
     tr_ref l = bear(s, j, NULL);
     mourn(s, l);
     tr_tell(s->sys, l, Say, .text = "sum");
@@ -312,12 +311,10 @@ static void test_SV27_a_policy_that_makes_no_sense_is_refused(void **state)
 {
     (void)state;
     static const tr_supervision bad[] = {
-        {.within = -1},        {.backoff_min = -1},
-        {.backoff_max = -1},   {.backoff_factor = -1},
-        {.jitter = -0.1},      {.jitter = 1.1},
-        {.on_failure = 77},    {.on_limit = 77},
-        {.scope = 77},         {.on_limit = TR_RESTART},
-        {.on_limit = TR_RESUME},
+        {.within = -1},           {.backoff_min = -1},     {.backoff_max = -1},
+        {.backoff_factor = -1},   {.jitter = -0.1},        {.jitter = 1.1},
+        {.on_failure = 77},       {.on_limit = 77},        {.scope = 77},
+        {.on_limit = TR_RESTART}, {.on_limit = TR_RESUME},
     };
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         tr_supervision p = bad[i];
@@ -325,13 +322,12 @@ static void test_SV27_a_policy_that_makes_no_sense_is_refused(void **state)
         tr_supervision copy = p;
         assert_false(tri_supervision_fill(&copy));
         tr_system *sys;
-        assert_int_equal(tr_system_open(&sys, .workers = 1,
-                                        .supervision = &p),
+        assert_int_equal(tr_system_open(&sys, .workers = 1, .supervision = &p),
                          TR_EINVAL);
         assert_null(sys);
-        assert_int_equal(tr_system_open(&sys, .workers = 1,
-                                        .user_supervision = &p),
-                         TR_EINVAL);
+        assert_int_equal(
+            tr_system_open(&sys, .workers = 1, .user_supervision = &p),
+            TR_EINVAL);
         assert_null(sys);
         static stage s;
         stage_open(&s, 1, NULL);
@@ -364,9 +360,9 @@ static void the_systems_policy(stage *s)
 static void test_SV19_SV20_SP11_SP14_whose_policy_it_is(void **state)
 {
     (void)state;
-    with_options(TR_OPTIONS(tr_system_options, .workers = 2,
-                            .supervision = STOPS),
-                 the_systems_policy);
+    with_options(
+        TR_OPTIONS(tr_system_options, .workers = 2, .supervision = STOPS),
+        the_systems_policy);
 }
 
 /* ---- odd ones ---- */
@@ -390,10 +386,9 @@ static void test_SV1_SV30_a_panic_is_a_failure(void **state)
 static void orphan_stops(stage *s)
 {
     tri_actor_from who = tri_enter((tr_from){.sys = s->sys});
-    tr_ref a = tri_spawn_under(&who, NULL, &player,
-                               TR_OPTIONS(tr_spawn_options,
-                                          AS_(s, (.says = POST_STOP))),
-                               0);
+    tr_ref a = tri_spawn_under(
+        &who, NULL, &player,
+        TR_OPTIONS(tr_spawn_options, AS_(s, (.says = POST_STOP))), 0);
     tri_leave(&who);
     mourn(s, a);
     tr_tell(s->sys, a, Fail);

@@ -125,8 +125,7 @@ TR_ACTOR(shop, Shop, TR_ON(Quote, on_quote), TR_ON(Price, on_price),
 static tr_type copy_of(const tr_type *type, tr_field *fields)
 {
     tr_type copy = *type;
-    memcpy(fields, type->fields,
-           (type->field_count + 1u) * sizeof(tr_field));
+    memcpy(fields, type->fields, (type->field_count + 1u) * sizeof(tr_field));
     copy.fields = fields;
     return copy;
 }
@@ -155,10 +154,9 @@ static void by_type(stage *s)
     assert_true(tr_ref_eq(u->actor, a));
 
     // So are other fields under the same name; nothing of it is misread.
-    static const tr_field two[] = {
-        {"cents", NULL, 0, 8, TR_KIND_INT, 0},
-        {"tax", NULL, 8, 8, TR_KIND_INT, 0},
-        {NULL, NULL, 0, 0, 0, 0}};
+    static const tr_field two[] = {{"cents", NULL, 0, 8, TR_KIND_INT, 0},
+                                   {"tax", NULL, 8, 8, TR_KIND_INT, 0},
+                                   {NULL, NULL, 0, 0, 0, 0}};
     static const tr_type wider = {"Price", 12345, 16, 2, 0, two, NULL};
     int64_t values[2] = {5, 6};
     (tr_tell)((tr_from){.sys = s->sys}, a, &wider, values);
@@ -192,14 +190,13 @@ static tr_err on_ask_wrongly(tr_ctx *ctx, Asker *self, const AskWrongly *m)
     Quote quote = {.amount = 2};
     tr_err err;
     if (m->later) {
-        tr_future f =
-            (tr_async)(ctx, self->shop, 0, &disagreeing, &quote);
+        tr_future f = (tr_async)(ctx, self->shop, 0, &disagreeing, &quote);
         err = (tr_await)(ctx, f, &Weight_tr_type, NULL, TR_HERE);
         TR_ASSERT(ctx, err == TR_EINVAL);  // not what was asked
         err = (tr_await)(ctx, f, &disagreeing, &out, TR_HERE);
     } else {
-        err = (tr_ask)((tr_from){.ctx = ctx}, self->shop, &out, 0,
-                       &disagreeing, &quote, TR_HERE);
+        err = (tr_ask)((tr_from){.ctx = ctx}, self->shop, &out, 0, &disagreeing,
+                       &quote, TR_HERE);
     }
     TR_ASSERT(ctx, out == 0);
     return tr_reply(ctx, m, .err = err);
@@ -220,8 +217,9 @@ static void wrong_answers(stage *s)
     tr_ref b = tr_spawn(s->sys, asker, TR_INIT(asker, .shop = a));
     for (int later = 0; later < 2; later++) {
         Heard heard_err;
-        assert_int_equal(tr_ask(s->sys, b, &heard_err, 0, AskWrongly,
-                                .later = later != 0), TR_OK);
+        assert_int_equal(
+            tr_ask(s->sys, b, &heard_err, 0, AskWrongly, .later = later != 0),
+            TR_OK);
         assert_int_equal(heard_err.err, TR_EUNHANDLED);
     }
     Price price;

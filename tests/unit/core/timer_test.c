@@ -68,8 +68,10 @@ static void test_one_shot_fires_once_in_time(void **state)
 static void test_timers_fire_in_order_of_time(void **state)
 {
     stage it;
-    plan plans[] = {{TR_SECONDS(3), 3, {0}}, {TR_SECONDS(1), 1, {0}},
-                    {TR_SECONDS(2), 2, {0}}, {0, 0, {0}}};
+    plan plans[] = {{TR_SECONDS(3), 3, {0}},
+                    {TR_SECONDS(1), 1, {0}},
+                    {TR_SECONDS(2), 2, {0}},
+                    {0, 0, {0}}};
     (void)state;
     stage_open(&it);
     for (int i = 0; i < 4; i++) {
@@ -181,8 +183,7 @@ static void test_a_timer_nobody_handles_is_reported(void **state)
     stage_open(&it);
     expect_ok(stage_ask(&it, it.one, act_every, &beat));
     expect_ok(stage_ask(&it, it.one, act_after, &once));
-    expect_ok(stage_ask(&it, it.one, act_receive_timeout,
-                        (void *)TR_MS(300)));
+    expect_ok(stage_ask(&it, it.one, act_receive_timeout, (void *)TR_MS(300)));
     expect_ok(stage_ask(&it, it.one, act_become_deaf, NULL));
     stage_pass(&it, TR_MS(2500));
     expect_notes(&it);
@@ -216,8 +217,8 @@ static void test_timer_messages_may_be_kept_and_stashed(void **state)
     plan keep = {TR_SECONDS(1), 1, {0}}, stash = {TR_SECONDS(2), 2, {0}};
     (void)state;
     stage_open(&it);
-    tr_ref ref = tr_spawn(it.sys, timer_keepers,
-                          TR_INIT(timer_keepers, .stage = &it));
+    tr_ref ref =
+        tr_spawn(it.sys, timer_keepers, TR_INIT(timer_keepers, .stage = &it));
     stage_tell(&it, ref, act_after, &keep);
     stage_tell(&it, ref, act_after, &stash);
     stage_pass(&it, TR_SECONDS(3));
@@ -250,8 +251,8 @@ static void test_timers_survive_resume_not_restart(void **state)
     plan beat = {TR_SECONDS(1), 4, {0}};
     (void)state;
     stage_open(&it);
-    tr_ref ref = stage_spawn(&it, .supervision = TR_SUPERVISE(
-                                      .on_failure = TR_RESUME));
+    tr_ref ref =
+        stage_spawn(&it, .supervision = TR_SUPERVISE(.on_failure = TR_RESUME));
     expect_ok(stage_ask(&it, ref, act_every, &beat));
     stage_tell(&it, ref, act_fail, NULL);
     stage_pass(&it, TR_SECONDS(2));
@@ -269,8 +270,8 @@ static void test_receive_timeout_comes_after_silence(void **state)
     stage it;
     (void)state;
     stage_open(&it);
-    expect_ok(stage_ask(&it, it.one, act_receive_timeout,
-                        (void *)TR_SECONDS(1)));
+    expect_ok(
+        stage_ask(&it, it.one, act_receive_timeout, (void *)TR_SECONDS(1)));
     for (int i = 0; i < 5; i++) {
         stage_pass(&it, TR_MS(900));
         tr_tell(it.sys, it.one, Note, .value = i);
@@ -282,8 +283,8 @@ static void test_receive_timeout_comes_after_silence(void **state)
     expect_ok(stage_ask(&it, it.one, act_receive_timeout, NULL));
     stage_pass(&it, TR_SECONDS(5));
     expect_notes(&it, 0, 1, 2, 3, 4, -1, -1, -1);
-    expect_ok(stage_ask(&it, it.one, act_receive_timeout,
-                        (void *)TR_SECONDS(1)));
+    expect_ok(
+        stage_ask(&it, it.one, act_receive_timeout, (void *)TR_SECONDS(1)));
     stage_pass(&it, TR_MS(1500));
     expect_notes(&it, 0, 1, 2, 3, 4, -1, -1, -1, -1);
     stage_close(&it);
@@ -295,8 +296,8 @@ static void test_receive_timeout_is_taken_back(void **state)
     stage it;
     (void)state;
     stage_open(&it);
-    expect_ok(stage_ask(&it, it.one, act_receive_timeout,
-                        (void *)TR_SECONDS(1)));
+    expect_ok(
+        stage_ask(&it, it.one, act_receive_timeout, (void *)TR_SECONDS(1)));
     stage_tell(&it, it.one, act_sleep, (void *)TR_SECONDS(3));
     stage_settle(&it);
     tr_tell(it.sys, it.one, Note, .value = 1);
@@ -315,8 +316,8 @@ static void test_receive_timeout_needs_no_memory_later(void **state)
         skip();
     }
     stage_open(&it);
-    expect_ok(stage_ask(&it, it.one, act_receive_timeout,
-                        (void *)TR_SECONDS(1)));
+    expect_ok(
+        stage_ask(&it, it.one, act_receive_timeout, (void *)TR_SECONDS(1)));
     tr_tell(it.sys, it.one, Note, .value = 1);
     tri_mem_fail_after(&it.sys->mem, 0);
     stage_pass(&it, TR_MS(1500));
@@ -330,8 +331,8 @@ static void test_receive_timeout_ends_at_a_restart(void **state)
     stage it;
     (void)state;
     stage_open(&it);
-    expect_ok(stage_ask(&it, it.one, act_receive_timeout,
-                        (void *)TR_SECONDS(1)));
+    expect_ok(
+        stage_ask(&it, it.one, act_receive_timeout, (void *)TR_SECONDS(1)));
     stage_tell(&it, it.one, act_fail, NULL);
     stage_pass(&it, TR_SECONDS(1));
     tr_tell(it.sys, it.one, Note, .value = 1);
@@ -348,8 +349,7 @@ static void test_spans_without_end(void **state)
     stage_open(&it);
     expect_ok(stage_ask(&it, it.one, act_after, &never));
     expect_ok(stage_ask(&it, it.one, act_every, &never));
-    expect_ok(stage_ask(&it, it.one, act_receive_timeout,
-                        (void *)TR_FOREVER));
+    expect_ok(stage_ask(&it, it.one, act_receive_timeout, (void *)TR_FOREVER));
     stage_tell(&it, it.one, act_sleep, (void *)TR_FOREVER);
     stage_pass(&it, TR_SECONDS(100000));
     expect_notes(&it);

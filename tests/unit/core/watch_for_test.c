@@ -9,8 +9,8 @@
 static uint32_t watchers_of(stage *s, tr_ref ref)
 {
     (void)gotten(s, ref);
-    tri_ext *ext = atomic_load_explicit(&tri_ref_cell(ref)->ext,
-                                        memory_order_acquire);
+    tri_ext *ext =
+        atomic_load_explicit(&tri_ref_cell(ref)->ext, memory_order_acquire);
     uint32_t count = 0;
     for (tri_watch *w = ext != NULL ? ext->watchers : NULL; w != NULL;
          w = w->next) {
@@ -79,8 +79,8 @@ TR_ACTOR(agent, Agent, TR_ON(Arrange, on_arrange),
 static void arrange(stage *s, tr_ref from, tr_ref watcher, tr_ref target,
                     bool off)
 {
-    TR_MUST(tr_ask(s->sys, from, NULL, patience(s), Arrange,
-                   .watcher = watcher, .target = target, .off = off));
+    TR_MUST(tr_ask(s->sys, from, NULL, patience(s), Arrange, .watcher = watcher,
+                   .target = target, .off = off));
 }
 
 /* ---- watching ---- */

@@ -24,8 +24,8 @@ static void unwatch_it(stage *s, tr_ref watcher, tr_ref target)
 static uint32_t watchers_of(stage *s, tr_ref ref)
 {
     (void)gotten(s, ref);
-    tri_ext *ext = atomic_load_explicit(&tri_ref_cell(ref)->ext,
-                                        memory_order_acquire);
+    tri_ext *ext =
+        atomic_load_explicit(&tri_ref_cell(ref)->ext, memory_order_acquire);
     uint32_t count = 0;
     for (tri_watch *w = ext != NULL ? ext->watchers : NULL; w != NULL;
          w = w->next) {
@@ -65,14 +65,22 @@ static void reasons(stage *s)
                                        TR_FAILED};
     tr_ref w = PLAY(s, "w", ());
     for (int i = 0; i < 4; i++) {
-        tr_ref a = PLAY(s, NULL, (), .supervision = TR_SUPERVISE(
-                                         .on_failure = TR_STOP));
+        tr_ref a = PLAY(s, NULL, (),
+                        .supervision = TR_SUPERVISE(.on_failure = TR_STOP));
         watch_it(s, w, a);
         switch (i) {
-        case 0: tr_stop(s->sys, a); break;
-        case 1: tr_poison(s->sys, a); break;
-        case 2: tr_kill(s->sys, a); break;
-        default: tr_tell(s->sys, a, Fail); break;
+        case 0:
+            tr_stop(s->sys, a);
+            break;
+        case 1:
+            tr_poison(s->sys, a);
+            break;
+        case 2:
+            tr_kill(s->sys, a);
+            break;
+        default:
+            tr_tell(s->sys, a, Fail);
+            break;
         }
         assert_int_equal(heard(s, "w terminated"), wanted[i]);
     }
@@ -218,8 +226,8 @@ static void unwatch_pending(stage *s)
     for (int i = 0; i < 4; i++) {
         as.refs[i] = PLAY(s, NULL, ());
     }
-    tr_ref f = tr_spawn(s->sys, fickle, .init = &as,
-                        .init_type = fickle.state, .init_size = sizeof(as));
+    tr_ref f = tr_spawn(s->sys, fickle, .init = &as, .init_type = fickle.state,
+                        .init_size = sizeof(as));
     tr_tell(s->sys, f, Nap, .span = TR_SECONDS(10));
     tr_sim_advance(s->sim, TR_SECONDS(1));
     for (int i = 0; i < 4; i++) {
@@ -265,8 +273,7 @@ static void watching_the_dead(stage *s)
     quiet(s);
 }
 
-static void test_DW9_X10_T13_DW29_watching_the_dead_tells_at_once(
-    void **state)
+static void test_DW9_X10_T13_DW29_watching_the_dead_tells_at_once(void **state)
 {
     (void)state;
     everywhere(watching_the_dead);
@@ -288,8 +295,7 @@ static void watch_while_stopping(stage *s)
     quiet(s);
 }
 
-static void test_DW10_X47_watching_the_dying_tells_when_it_is_over(
-    void **state)
+static void test_DW10_X47_watching_the_dying_tells_when_it_is_over(void **state)
 {
     (void)state;
     virtually(watch_while_stopping);
@@ -326,8 +332,7 @@ static void watch_in_final_drain(stage *s)
     quiet(s);
 }
 
-static void test_DW10_X47_a_watch_in_the_final_drain_is_answered(
-    void **state)
+static void test_DW10_X47_a_watch_in_the_final_drain_is_answered(void **state)
 {
     (void)state;
     virtually(watch_in_final_drain);
@@ -421,8 +426,7 @@ static void circular(stage *s)
     quiet(s);
 }
 
-static void test_DW16_DW21_X11_anybody_watches_anybody_in_circles(
-    void **state)
+static void test_DW16_DW21_X11_anybody_watches_anybody_in_circles(void **state)
 {
     (void)state;
     everywhere(circular);
@@ -729,17 +733,13 @@ int main(void)
         cmocka_unit_test(test_DW6_DW7_X11_watching_twice_is_watching_once),
         cmocka_unit_test(test_DW2_DW8_DW22_unwatch_ends_the_watch),
         cmocka_unit_test(test_DW22_a_notice_that_waits_is_dropped_by_unwatch),
-        cmocka_unit_test(
-            test_DW9_X10_T13_DW29_watching_the_dead_tells_at_once),
+        cmocka_unit_test(test_DW9_X10_T13_DW29_watching_the_dead_tells_at_once),
         cmocka_unit_test(
             test_DW10_X47_watching_the_dying_tells_when_it_is_over),
-        cmocka_unit_test(
-            test_DW10_X47_a_watch_in_the_final_drain_is_answered),
+        cmocka_unit_test(test_DW10_X47_a_watch_in_the_final_drain_is_answered),
         cmocka_unit_test(test_DW3_DW5_S2_a_death_goes_before_user_mail),
-        cmocka_unit_test(
-            test_X46_in_order_after_all_that_the_dead_had_sent),
-        cmocka_unit_test(
-            test_DW16_DW21_X11_anybody_watches_anybody_in_circles),
+        cmocka_unit_test(test_X46_in_order_after_all_that_the_dead_had_sent),
+        cmocka_unit_test(test_DW16_DW21_X11_anybody_watches_anybody_in_circles),
         cmocka_unit_test(test_DW16_X11_a_ring_of_watchers_ends),
         cmocka_unit_test(
             test_X12_DW17_DW18_K25_a_watcher_that_ends_stops_watching),

@@ -225,8 +225,8 @@ static void test_X15_DW10_what_is_on_its_way_to_a_stuck_actor(void **state)
         const void *m = tr_expect_any(it.probe, TR_SECONDS(60));
         if (tr_msg_type(m)->schema == tr_lifecycle_tr_type.schema) {
             const tr_lifecycle *e = tr_msg_payload(m);
-            published |= tr_ref_eq(e->actor, v) &&
-                         e->state == TR_STATE_TERMINATED;
+            published |=
+                tr_ref_eq(e->actor, v) && e->state == TR_STATE_TERMINATED;
         } else {
             const tr_terminated *t = tr_msg_payload(m);
             assert_true(tr_ref_eq(t->actor, v));
@@ -255,8 +255,8 @@ static void test_X15_whoever_comes_later_finds_nobody(void **state)
     (void)state;
     open_stage(&it);
     gate_init(&g);
-    tr_ref v = stage_spawn(&it, .name = "v", .joinable = true,
-                           .mailbox_limit = 100);
+    tr_ref v =
+        stage_spawn(&it, .name = "v", .joinable = true, .mailbox_limit = 100);
     stage_tell(&it, v, act_gate, &g);
     gate_await(&g);
     assert_true(force(&it, v, TR_FOREVER));
@@ -300,8 +300,10 @@ static void test_X15_DW10_a_watch_that_overlaps_with_the_force(void **state)
     // As tr_watch does it, with the force between its look and its push.
     tr_ref one = it.one;
     tri_watch *watch = calloc(1, sizeof(*watch));
-    *watch = (tri_watch){.node = {.kind = TRI_NODE_WATCH}, .watcher = one,
-                         .target = v, .key = v.id};
+    *watch = (tri_watch){.node = {.kind = TRI_NODE_WATCH},
+                         .watcher = one,
+                         .target = v,
+                         .key = v.id};
     assert_true(force(&it, v, TR_FOREVER));
     who = tri_enter((tr_from){.sys = it.sys});
     assert_true(tri_push_system(who.worker, cell, &watch->node));
@@ -374,8 +376,8 @@ static void test_X15_K7_a_parent_of_many_stuck_children_ends(void **state)
     brood b = {.refs = refs, .gates = gates, .count = COUNT};
     (void)state;
     open_stage(&it);
-    tr_ref parent = stage_spawn(&it, .name = "parent",
-                                .stop_timeout = TR_MS(20));
+    tr_ref parent =
+        stage_spawn(&it, .name = "parent", .stop_timeout = TR_MS(20));
     expect_ok(stage_ask(&it, parent, act_brood, &b));
     for (int i = 0; i < COUNT; i++) {
         gate_init(&gates[i]);
@@ -384,8 +386,7 @@ static void test_X15_K7_a_parent_of_many_stuck_children_ends(void **state)
     }
     tr_probe_watch(it.probe, parent);
     tr_stop(it.sys, parent);
-    const tr_terminated *t =
-        tr_expect(it.probe, TR_SECONDS(60), tr_terminated);
+    const tr_terminated *t = tr_expect(it.probe, TR_SECONDS(60), tr_terminated);
     assert_true(tr_ref_eq(t->actor, parent));
     assert_int_equal(t->reason, TR_STOPPED);
     assert_int_equal(zombies(&it), COUNT);

@@ -103,8 +103,8 @@ static void test_compact_form_is_that_of_the_value(void **state)
                  .photo = TR_SOME({NULL, 0}),
                  .last = TR_SOME({.cents = -5}),
                  .favourite = TR_SOME(GREEN)};
-    size_t size = tri_serializer_binary.write(
-        NULL, &Person_tr_type, &in, buf, sizeof(buf), NULL);
+    size_t size = tri_serializer_binary.write(NULL, &Person_tr_type, &in, buf,
+                                              sizeof(buf), NULL);
 
     (void)state;
     assert_int_equal(size, sizeof(expected));
@@ -145,8 +145,8 @@ static void test_PA9_optional_fields_are_appended(void **state)
         memset(&back, 0xee, sizeof(back));
         convert(serializers[i], &Old_tr_type, &old, &Loose_tr_type, &back);
         assert_int_equal(back.id, 1);
-        assert_true(is_zero(&back.limit,
-                            sizeof(back) - offsetof(Loose, limit)));
+        assert_true(
+            is_zero(&back.limit, sizeof(back) - offsetof(Loose, limit)));
     }
 }
 
@@ -269,11 +269,10 @@ static void test_errors_name_the_optional_field(void **state)
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         tri_codec_error error;
         Person out;
-        assert_int_equal(tri_serializer_json.read(NULL, &Person_tr_type, &out,
-                                                  cases[i].json,
-                                                  strlen(cases[i].json), NULL,
-                                                  &error),
-                         TR_EINVAL);
+        assert_int_equal(
+            tri_serializer_json.read(NULL, &Person_tr_type, &out, cases[i].json,
+                                     strlen(cases[i].json), NULL, &error),
+            TR_EINVAL);
         assert_string_equal(error.text, cases[i].text);
         assert_true(is_zero(&out, sizeof(out)));
     }

@@ -43,8 +43,8 @@ TR_MESSAGE(Crowd, (optional, nested, Person, first), (list, Person, people),
            (optional, nested, Eight, counts));
 
 static const tr_type *const all_types[] = {
-    &Empty_tr_type, &Deposit_tr_type, &Numbers_tr_type, &Eight_tr_type,
-    &Line_tr_type,  &Order_tr_type,   &Book_tr_type,    &Blobs_tr_type,
+    &Empty_tr_type,  &Deposit_tr_type, &Numbers_tr_type, &Eight_tr_type,
+    &Line_tr_type,   &Order_tr_type,   &Book_tr_type,    &Blobs_tr_type,
     &Person_tr_type, &Crowd_tr_type,
 };
 enum { ALL_TYPES = sizeof(all_types) / sizeof(all_types[0]) };

@@ -42,8 +42,8 @@ static tr_err slow_node(tr_system *sys, uint32_t index, void *user)
 
     (void)index;
     it->begun++;
-    tr_err err = tr_ask(sys, tr_spawn(sys, preparer), NULL, TR_SECONDS(30),
-                        Prepare);
+    tr_err err =
+        tr_ask(sys, tr_spawn(sys, preparer), NULL, TR_SECONDS(30), Prepare);
     free(held);
     it->freed++;
     it->done += err == TR_OK;
@@ -84,10 +84,13 @@ static void test_TE4_a_node_dies_while_it_comes_up(void **state)
     (void)state;
     for (uint64_t seed = 1; seed <= 20; seed++) {
         program it = {0};
-        tr_sim_options options = {.size = sizeof(options), .seed = seed,
-                                  .nodes = 1, .node = slow_node,
+        tr_sim_options options = {.size = sizeof(options),
+                                  .seed = seed,
+                                  .nodes = 1,
+                                  .node = slow_node,
                                   .workload = kill_while_booting,
-                                  .at_end = two_came_up, .user = &it};
+                                  .at_end = two_came_up,
+                                  .user = &it};
         assert_int_equal(tr_sim_run(&options), TR_OK);
         // The one that was cut off has returned after the run.
         assert_int_equal(it.freed, 3);
@@ -119,13 +122,17 @@ static void test_TE4_the_fault_strikes_boots_too(void **state)
     (void)state;
     for (uint64_t seed = 1; seed <= 40; seed++) {
         program it = {0};
-        tr_faults faults = {.size = sizeof(faults), .node_kill = 0.03,
+        tr_faults faults = {.size = sizeof(faults),
+                            .node_kill = 0.03,
                             .pause_max = TR_SECONDS(1)};
-        tr_sim_options options = {.size = sizeof(options), .seed = seed,
-                                  .nodes = 1, .node = slow_node,
+        tr_sim_options options = {.size = sizeof(options),
+                                  .seed = seed,
+                                  .nodes = 1,
+                                  .node = slow_node,
                                   .workload = killed_by_chance,
                                   .at_end = count_cut_off,
-                                  .faults = &faults, .user = &it};
+                                  .faults = &faults,
+                                  .user = &it};
         assert_int_equal(tr_sim_run(&options), TR_OK);
         cut_off += it.cut_off;
     }
@@ -144,9 +151,8 @@ static tr_err file_node(tr_system *sys, uint32_t index, void *user)
     TR_TRY(world->ops->file_exists(world, "a", &there));
     it->with_file += there;
     it->without_file += !there;
-    TR_TRY(world->ops->file_open(world, &file, "a",
-                                 TRI_FILE_READ | TRI_FILE_WRITE |
-                                     TRI_FILE_CREATE));
+    TR_TRY(world->ops->file_open(
+        world, &file, "a", TRI_FILE_READ | TRI_FILE_WRITE | TRI_FILE_CREATE));
     tr_err err = world->ops->file_write(file, "x", 1, 0);
     err = err == TR_OK ? world->ops->file_sync(file) : err;
     world->ops->file_close(file);
@@ -170,9 +176,13 @@ static program run_file(bool replace, double disk_lost)
 {
     program it = {.replace = replace};
     tr_faults faults = {.size = sizeof(faults), .disk_lost = disk_lost};
-    tr_sim_options options = {.size = sizeof(options), .seed = 1, .nodes = 2,
-                              .node = file_node, .faults = &faults,
-                              .workload = kill_or_replace, .user = &it};
+    tr_sim_options options = {.size = sizeof(options),
+                              .seed = 1,
+                              .nodes = 2,
+                              .node = file_node,
+                              .faults = &faults,
+                              .workload = kill_or_replace,
+                              .user = &it};
 
     assert_int_equal(tr_sim_run(&options), TR_OK);
     return it;

@@ -102,7 +102,7 @@ TR_ACTOR(worker, void, TR_ON(Work, on_work), TR_ON(Spin, on_spin));
 typedef struct plant {
     void (*spoil)(struct plant *it);
     void (*mend)(struct plant *it);  // before the run is cleaned up
-    bool busy;  // the world never rests
+    bool busy;                       // the world never rests
     tri_cell *cell, *idle, *worker, *keeper;
     tri_ext *ext;
     tr_system *sys;
@@ -163,8 +163,10 @@ static void seen(tr_sim *sim, void *user)
 
 static tr_err run(plant *it)
 {
-    tr_sim_options options = {.size = sizeof(options), .workload = workload,
-                              .user = it, .nodes = 1,
+    tr_sim_options options = {.size = sizeof(options),
+                              .workload = workload,
+                              .user = it,
+                              .nodes = 1,
                               .quiet_time = it->busy ? TR_MS(5) : 0};
     tri_sim_plan plan = {.seed = 5, .program = "prog"};
     tri_sim_result result;
@@ -392,9 +394,9 @@ static void mend_wakeup(plant *it)
 static void test_TE4_a_message_that_starves_is_found(void **state)
 {
     (void)state;
-    expect_found((plant){.spoil = spoil_a_wakeup, .mend = mend_wakeup,
-                         .busy = true},
-                 "invariant liveness: a message");
+    expect_found(
+        (plant){.spoil = spoil_a_wakeup, .mend = mend_wakeup, .busy = true},
+        "invariant liveness: a message");
 }
 
 /* ---- calls ---- */

@@ -197,8 +197,8 @@ static void test_TE4_a_dead_thread_is_joined_and_never_goes_on(void **state)
 static void test_TE4_no_fault_strikes_a_client_outside(void **state)
 {
     (void)state;
-    tr_faults faults = {.size = sizeof(faults), .node_kill = 0.1,
-                        .node_pause = 0.1};
+    tr_faults faults = {
+        .size = sizeof(faults), .node_kill = 0.1, .node_pause = 0.1};
 
     for (uint64_t seed = 1; seed <= 40; seed++) {
         program it = {.leave_open = seed % 2 == 0};

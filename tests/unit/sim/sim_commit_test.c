@@ -21,9 +21,12 @@ static const char the_key[] = "shop::account/a";
 
 static tri_written state(uint64_t version, uint64_t epoch)
 {
-    return (tri_written){.store = the_key, .key = the_key,
-                        .key_size = sizeof(the_key) - 1, .epoch = epoch,
-                        .before = version - 1, .version = version};
+    return (tri_written){.store = the_key,
+                         .key = the_key,
+                         .key_size = sizeof(the_key) - 1,
+                         .epoch = epoch,
+                         .before = version - 1,
+                         .version = version};
 }
 
 static tr_sim *sim_new(void)

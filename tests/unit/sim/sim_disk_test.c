@@ -677,8 +677,7 @@ int main(void)
         cmocka_unit_test(test_an_unsynced_name_may_be_lost),
         cmocka_unit_test(test_a_synced_removal_is_final),
         cmocka_unit_test(test_a_crash_replays),
-        cmocka_unit_test(
-            test_ST16_a_sync_of_a_new_file_is_one_of_its_folder),
+        cmocka_unit_test(test_ST16_a_sync_of_a_new_file_is_one_of_its_folder),
         cmocka_unit_test(test_ST16_the_dead_keep_their_maps),
         cmocka_unit_test(test_ST16_an_unplugged_disk_does_nothing),
         cmocka_unit_test(test_files_left_open_are_freed),

@@ -52,12 +52,16 @@ static char said[SAID_MAX];
 static int call(bool fails, const char *a, const char *b, const char *c,
                 const char *d)
 {
-    static const tr_faults faults = {.size = sizeof(faults), .drop = 0.5,
+    static const tr_faults faults = {.size = sizeof(faults),
+                                     .drop = 0.5,
                                      .node_pause = 0.1,
                                      .pause_max = TR_MS(1)};
-    tr_sim_options options = {.size = sizeof(options), .nodes = NODES,
-                              .node = node, .workload = workload,
-                              .faults = &faults, .user = &fails};
+    tr_sim_options options = {.size = sizeof(options),
+                              .nodes = NODES,
+                              .node = node,
+                              .workload = workload,
+                              .faults = &faults,
+                              .user = &fails};
     char words[5][64] = {"prog"};
     const char *given[] = {a, b, c, d};
     char *argv[6] = {words[0]};

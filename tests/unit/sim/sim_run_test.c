@@ -305,9 +305,9 @@ static tr_err shut_down_and_kill(tr_sim *sim, void *user)
     tr_close_report report = {.size = sizeof(report)};
 
     for (uint32_t i = 0; i < 2; i++) {
-        assert_int_equal(tr_ask(tr_sim_node(sim, i), it->refs[i], NULL,
-                                TR_MS(10), Hang),
-                         TR_ETIMEDOUT);
+        assert_int_equal(
+            tr_ask(tr_sim_node(sim, i), it->refs[i], NULL, TR_MS(10), Hang),
+            TR_ETIMEDOUT);
         tr_sim_shutdown(sim, i, TR_SECONDS(4), 0);
     }
     tr_sim_advance(sim, TR_SECONDS(1));
@@ -690,9 +690,9 @@ static void test_TE4_the_sites_of_the_library_fire(void **state)
         tri_sim_plan plan = {.seed = seed};
         tri_sim_result result;
         it = (program){0};
-        assert_int_equal(tri_sim_run_plan(&options, &plan, &result,
-                                          keep_sites, fired),
-                         TR_OK);
+        assert_int_equal(
+            tri_sim_run_plan(&options, &plan, &result, keep_sites, fired),
+            TR_OK);
     }
     for (uint32_t k = 0; k < 3; k++) {
         assert_true(fired[k] > 0);

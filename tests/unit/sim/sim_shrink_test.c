@@ -85,15 +85,21 @@ static tr_err invariant(tr_sim *sim, void *user)
 
 static const tr_sim_options *options(void)
 {
-    static const tr_faults faults = {
-        .size = sizeof(faults), .node_kill = 0.01, .node_pause = 0.01,
-        .clock_skew = 0.01, .early_wake = 0.05,
-        .pause_max = TR_SECONDS(2)};
+    static const tr_faults faults = {.size = sizeof(faults),
+                                     .node_kill = 0.01,
+                                     .node_pause = 0.01,
+                                     .clock_skew = 0.01,
+                                     .early_wake = 0.05,
+                                     .pause_max = TR_SECONDS(2)};
     static tr_sim_options own;
 
-    own = (tr_sim_options){.size = sizeof(own), .nodes = NODES, .node = node,
-                           .workload = workload, .invariant = invariant,
-                           .begin = begin, .user = &the_program,
+    own = (tr_sim_options){.size = sizeof(own),
+                           .nodes = NODES,
+                           .node = node,
+                           .workload = workload,
+                           .invariant = invariant,
+                           .begin = begin,
+                           .user = &the_program,
                            .faults = &faults};
     return &own;
 }
@@ -264,8 +270,8 @@ static void test_TE4_faults_that_there_are_not_are_refused(void **state)
 
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
         tri_sim_schedule schedule = {0};
-        assert_int_equal(
-            tri_sim_keep_faults(&schedule, own, &plan, wrong[i]), TR_EINVAL);
+        assert_int_equal(tri_sim_keep_faults(&schedule, own, &plan, wrong[i]),
+                         TR_EINVAL);
         tri_sim_schedule_fini(&schedule);
     }
 }

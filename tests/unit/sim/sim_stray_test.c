@@ -150,8 +150,7 @@ static void look(tr_sim *sim, void *user)
     job *it = user;
     it->places = tr_sim_strays(sim, it->counts, PLACES);
     for (uint32_t i = 0; i < it->places && i < PLACES; i++) {
-        snprintf(it->names[i], sizeof(it->names[i]), "%s",
-                 it->counts[i].name);
+        snprintf(it->names[i], sizeof(it->names[i]), "%s", it->counts[i].name);
     }
     snprintf(it->failure, sizeof(it->failure), "%s", sim->fail_text);
 }
@@ -161,10 +160,10 @@ static tr_err run(job *it, tr_strays strays, tri_sim_strays *shared)
     tri_sim_plan plan = {.seed = 1, .silent = true, .strays = shared};
     tri_sim_result result;
     (void)tri_sim_stray_lead();
-    return tri_sim_run_plan(
-        TR_OPTIONS(tr_sim_options, .node = bring_up, .workload = work,
-                   .user = it, .strays = strays),
-        &plan, &result, look, it);
+    return tri_sim_run_plan(TR_OPTIONS(tr_sim_options, .node = bring_up,
+                                       .workload = work, .user = it,
+                                       .strays = strays),
+                            &plan, &result, look, it);
 }
 
 /* The times that a call was counted; 0: never. */
@@ -182,8 +181,7 @@ static uint64_t count_of(const job *it, const char *call)
 }
 
 /* Standard error during a run, into `out`. */
-static tr_err run_heard(job *it, tri_sim_strays *shared, char *out,
-                        size_t size)
+static tr_err run_heard(job *it, tri_sim_strays *shared, char *out, size_t size)
 {
     FILE *kept = tmpfile();
     int before = dup(STDERR_FILENO);
@@ -248,7 +246,7 @@ static void test_TE5_every_kind_of_call_is_seen(void **state)
     assert_int_equal(count_of(&it, "drand48"), 1);
     if (!IN_EXECUTABLE) {
         static const char *const calls[] = {
-            "usleep", "nanosleep",    "clock_gettime", "time",
+            "usleep", "nanosleep",      "clock_gettime", "time",
             "socket", "pthread_create", "open"};
         for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
             assert_int_equal(count_of(&it, calls[i]), 1);

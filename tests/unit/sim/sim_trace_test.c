@@ -94,16 +94,14 @@ static void drop(kept *it)
 
 static void run(kept *it)
 {
-    tri_sim_plan plan = {.seed = 3, .silent = true, .trace = keep,
-                         .trace_user = it};
+    tri_sim_plan plan = {
+        .seed = 3, .silent = true, .trace = keep, .trace_user = it};
     tri_sim_result result;
     tr_err err = tri_sim_run_plan(
-        TR_OPTIONS(tr_sim_options, .nodes = 2, .node = node,
-                   .workload = workload,
-                   .faults = TR_OPTIONS(tr_faults,
-                                        .early_wake = 0.2,
-                                        .node_pause = 0.05,
-                                        .pause_max = TR_MS(1))),
+        TR_OPTIONS(
+            tr_sim_options, .nodes = 2, .node = node, .workload = workload,
+            .faults = TR_OPTIONS(tr_faults, .early_wake = 0.2,
+                                 .node_pause = 0.05, .pause_max = TR_MS(1))),
         &plan, &result, NULL, NULL);
     assert_int_equal(err, TR_EFAILED);
 }
@@ -128,10 +126,9 @@ static columns parse(const char *line)
 
 static void test_TE5_every_line_has_the_columns(void **state)
 {
-    static const char *const events[] = {"step", "thread", "time", "timers",
-                                         "world", "fault", "buggify", "node",
-                                         "handle", "dead", "reply", "log",
-                                         "callback"};
+    static const char *const events[] = {
+        "step", "thread", "time", "timers", "world", "fault",   "buggify",
+        "node", "handle", "dead", "reply",  "log",   "callback"};
     kept it = {0};
     long long last = 0;
     uint64_t last_step = 0;
@@ -181,20 +178,18 @@ static void test_TE5_events_are_told_with_actor_and_type(void **state)
     run(&it);
     assert_int_equal(count(&it, "0", "/user/ponger", "handle", "Ping", NULL),
                      10);
-    assert_int_equal(count(&it, "0", "/user/ponger", "dead", "Lost",
-                           "from /user/ponger"),
-                     10);
+    assert_int_equal(
+        count(&it, "0", "/user/ponger", "dead", "Lost", "from /user/ponger"),
+        10);
     // Of an actor and from outside; told by who answers, also if kept.
-    assert_int_equal(count(&it, "0", "/user/ponger", "reply", "Pong",
-                           "to /user/worker"),
-                     5);
+    assert_int_equal(
+        count(&it, "0", "/user/ponger", "reply", "Pong", "to /user/worker"), 5);
     assert_int_equal(count(&it, "0", "/user/ponger", "reply", "Pong", "to "),
                      10);
-    assert_int_equal(count(&it, "0", "/user/worker", "reply", "error",
-                           "TR_EEXIST"),
-                     5);
-    assert_true(count(&it, "0", "/user/ponger", "log", "WARN",
-                      "a slow one") > 0);
+    assert_int_equal(
+        count(&it, "0", "/user/worker", "reply", "error", "TR_EEXIST"), 5);
+    assert_true(count(&it, "0", "/user/ponger", "log", "WARN", "a slow one") >
+                0);
     assert_true(count(&it, "0", "/user/ponger", "buggify", "-",
                       "sim_trace_test.c") > 0);
     assert_int_equal(count(&it, "-", NULL, "buggify", NULL, NULL), 0);

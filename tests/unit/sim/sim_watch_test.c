@@ -31,7 +31,7 @@ typedef enum end { BY_FAULT, BY_OVERFLOW, BY_ABORT, BY_SENT, BY_TICKS } end;
 
 typedef struct program {
     end how;
-    bool own_handler;    // of SIGSEGV
+    bool own_handler;     // of SIGSEGV
     tri_sim_watch watch;  // for BY_TICKS
 } program;
 
@@ -145,8 +145,8 @@ static void run_child(program *it)
     if (it->how != BY_TICKS) {
         _exit(tr_sim_main(5, argv, &options));
     }
-    tri_sim_plan plan = {.seed = BAD_SEED, .program = "crashing",
-                         .watch = &it->watch};
+    tri_sim_plan plan = {
+        .seed = BAD_SEED, .program = "crashing", .watch = &it->watch};
     tri_sim_result result;
     seed_now = BAD_SEED - 1;
     _exit(tri_sim_run_plan(&options, &plan, &result, NULL, NULL) != TR_OK);

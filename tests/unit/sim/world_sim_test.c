@@ -430,9 +430,9 @@ static void test_ST16_a_thread_of_the_library_is_let_go_on(void **state)
     assert_int_equal(ops->thread_start(it.world, &own, "tr-store-write",
                                        wait_then_count, &it),
                      TR_OK);
-    assert_int_equal(ops->thread_start(it.world, &users, "outside",
-                                       wait_then_count, &it),
-                     TR_OK);
+    assert_int_equal(
+        ops->thread_start(it.world, &users, "outside", wait_then_count, &it),
+        TR_OK);
     tr_sim_advance(sim, TR_SECONDS(1));
     tri_sim_bury_threads(tri_sim_node_of(it.world));
     ops->thread_join(it.world, users);

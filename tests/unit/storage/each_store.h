@@ -48,8 +48,8 @@ static inline void each_open(each_store *it)
     } else if (it->kind == EACH_SQLITE) {
         TR_MUST(tr_storage_sqlite(&it->store, it->folder.database));
     } else {
-        TR_MUST(tr_storage_postgres(&it->store,
-                                    pg_server_conninfo(each_server)));
+        TR_MUST(
+            tr_storage_postgres(&it->store, pg_server_conninfo(each_server)));
     }
 }
 

@@ -12,8 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include <cmocka.h>
 #include <sqlite3.h>
+#include <cmocka.h>
 
 #include "storage/storage_sqlite.h"
 #include "unit/storage/store_calls.h"

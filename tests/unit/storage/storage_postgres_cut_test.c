@@ -305,8 +305,9 @@ static void run_load(void (*harm)(void))
                          TR_OK);
     }
     // Until a save on its way was met, too.
-    for (uint32_t i = 0; i < KILLS * test_scale() ||
-                         (i < TRIES && unknown_of(savers) == 0); i++) {
+    for (uint32_t i = 0;
+         i < KILLS * test_scale() || (i < TRIES && unknown_of(savers) == 0);
+         i++) {
         wait_for_answers(savers, 500);
         harm();
     }

@@ -28,7 +28,7 @@
 #ifndef __has_feature
 #define __has_feature(x) 0
 #endif
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__) || \
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__) ||           \
     __has_feature(thread_sanitizer) || __has_feature(address_sanitizer)
 // A step is ten times as many instructions there, all of them stopped at, and
 // the crowd is as slow to come: one step, still beside fifty times as many.
@@ -149,10 +149,8 @@ static void step_run(bench *it, int i)
 }
 
 static const work works[] = {
-    {"spawn", crowd, step_spawn},
-    {"lookup", crowd, step_lookup},
-    {"send", send_some, step_send},
-    {"send among many", crowd, step_send},
+    {"spawn", crowd, step_spawn},   {"lookup", crowd, step_lookup},
+    {"send", send_some, step_send}, {"send among many", crowd, step_send},
     {"run", queue_up, step_run},
 };
 

@@ -100,8 +100,10 @@ TR_ACTOR(ledgers, Book, TR_ON(Rest, ledger_rest), TR_ON(Pages, book_pages),
 
 static tr_ref keep_book(stage *it, const tr_actor_def *def, tr_storage *store)
 {
-    tr_spawn_options options = {.size = sizeof(options), .name = "book",
-                                .storage = store, .joinable = true};
+    tr_spawn_options options = {.size = sizeof(options),
+                                .name = "book",
+                                .storage = store,
+                                .joinable = true};
     tr_ref ref = (tr_spawn)((tr_from){.sys = it->sys}, def, &options);
     expect_ok(tr_ref_err(ref));
     return ref;

@@ -219,8 +219,8 @@ static void questions(stage *s)
                         .stop_timeout = TR_MINUTES(10));
         tr_tell(s->sys, a, Nap, .span = TR_SECONDS(10));
         tr_sim_advance(s->sim, TR_SECONDS(1));
-        tr_ref q = tr_spawn(s->sys, asker,
-                            TR_INIT(asker, .probe = s->to, .whom = a));
+        tr_ref q =
+            tr_spawn(s->sys, asker, TR_INIT(asker, .probe = s->to, .whom = a));
         tr_tell(s->sys, q, Say, .text = "");
         tr_sim_advance(s->sim, TR_SECONDS(1));
         tr_nanos start = tr_sim_now(s->sim);
@@ -305,8 +305,7 @@ int main(void)
         cmocka_unit_test(test_DL1_DL3_DL4_T12_a_dead_letter_is_recorded),
         cmocka_unit_test(test_DL5_C6_RG9_X52_why_a_message_is_dead),
         cmocka_unit_test(test_DL1_each_reason_has_a_text),
-        cmocka_unit_test(
-            test_DL2_DL3_X41_a_flood_is_counted_and_not_logged),
+        cmocka_unit_test(test_DL2_DL3_X41_a_flood_is_counted_and_not_logged),
         cmocka_unit_test(test_DL5_X41_an_unread_event_makes_no_other),
         cmocka_unit_test(test_DR1_DR2_DR3_DR4_DL6_MB8_where_the_rest_goes),
         cmocka_unit_test(test_DR5_S13_X47_a_pending_question_is_answered),

@@ -58,8 +58,8 @@ static void misuse_refs(stage *it, tr_ref bad)
     tr_probe_watch(it->probe, bad);
     assert_int_equal(tr_expect(it->probe, TR_SECONDS(5), tr_terminated)->reason,
                      TR_NO_SUCH_ACTOR);
-    tr_ref redirected = stage_spawn(it, .drain = TR_DRAIN_REDIRECT,
-                                    .drain_to = bad);
+    tr_ref redirected =
+        stage_spawn(it, .drain = TR_DRAIN_REDIRECT, .drain_to = bad);
     tr_tell(it->sys, redirected, Note, .value = 1);
     tr_kill(it->sys, redirected);
     stage_settle(it);
@@ -183,8 +183,7 @@ static tr_err hooked_start(tr_ctx *ctx, hooked *self)
 {
     self->seen->sender = tr_sender(ctx);
     snprintf(self->seen->name, sizeof(self->seen->name), "%s", tr_name(ctx));
-    snprintf(self->seen->again, sizeof(self->seen->again), "%s",
-             tr_name(ctx));
+    snprintf(self->seen->again, sizeof(self->seen->again), "%s", tr_name(ctx));
     self->seen->children = tr_children(ctx, NULL, 0);
     TR_ASSERT(ctx, tr_child(ctx, "nobody").cell == 0);
     return TR_OK;
@@ -245,9 +244,9 @@ static void test_a_heap_has_its_limit(void **state)
     stage it;
     (void)state;
     stage_open(&it);
-    tr_ref ref = stage_spawn(&it, .heap_limit = 1000,
-                             .supervision = TR_SUPERVISE(
-                                 .on_failure = TR_RESUME));
+    tr_ref ref =
+        stage_spawn(&it, .heap_limit = 1000,
+                    .supervision = TR_SUPERVISE(.on_failure = TR_RESUME));
     expect_ok(stage_ask(&it, ref, act_heap, (void *)100));
     expect_err(stage_ask(&it, ref, act_heap, (void *)2000), TR_EPANIC);
     expect_err(stage_ask(&it, ref, act_heap, (void *)(SIZE_MAX - 8)),
@@ -261,9 +260,10 @@ static void test_a_heap_has_its_limit(void **state)
 
 /* Options of a newer caller, with a field that means something. */
 #define NEWER(type)                                                            \
-    (type *)&(struct { type options; uint64_t more; }) {                       \
-        {.size = sizeof(type) + sizeof(uint64_t)}, 1                           \
-    }
+    (type *)&(struct {                                                         \
+        type options;                                                          \
+        uint64_t more;                                                         \
+    }){{.size = sizeof(type) + sizeof(uint64_t)}, 1}
 
 static void test_options_out_of_range_are_refused(void **state)
 {
@@ -289,8 +289,7 @@ static void test_options_out_of_range_are_refused(void **state)
     expect_err(tr_top_level(it.sys, "user", it.one), TR_EINVAL);
     expect_err(tr_top_level(it.sys, "extra", TR_NOBODY), TR_EINVAL);
     assert_int_not_equal(tr_ref_err(tr_lookup(it.sys, NULL)), TR_OK);
-    assert_int_not_equal(tr_ref_err(tr_lookup(it.sys, "/user/one/two")),
-                         TR_OK);
+    assert_int_not_equal(tr_ref_err(tr_lookup(it.sys, "/user/one/two")), TR_OK);
     assert_int_not_equal(tr_ref_err(tr_lookup(it.sys, "/user/$999")), TR_OK);
     assert_int_equal(tr_tree(it.sys, NULL, 0),
                      tr_tree(it.sys, none, sizeof(none)));
@@ -308,17 +307,16 @@ static void bad_dispatchers(stage *it)
                TR_EINVAL);
     expect_err(tr_dispatcher_add(it->sys, "x", .kind = 77), TR_EINVAL);
     expect_err(tr_dispatcher_add(it->sys, "a-name-of-more-than-thirty-one-"
-                                          "characters"), TR_EINVAL);
+                                          "characters"),
+               TR_EINVAL);
     expect_err(tr_dispatcher_add(it->sys, "blocking"), TR_EEXIST);
-    expect_ok(tr_dispatcher_add(it->sys, "one",
-                                .kind = TR_DISPATCH_CONCURRENT,
+    expect_ok(tr_dispatcher_add(it->sys, "one", .kind = TR_DISPATCH_CONCURRENT,
                                 .threads = 9));
     expect_err(tr_dispatcher_add(it->sys, "one"), TR_EEXIST);
     expect_ok(tr_dispatcher_add(it->sys, "two"));
     expect_ok(tr_ref_err(stage_spawn(it, .dispatcher = "two")));
     expect_ok(tr_ref_err(stage_spawn(it, .dispatcher = "pinned")));
-    expect_err(tr_ref_err(stage_spawn(it, .dispatcher = "no-such")),
-               TR_ENOENT);
+    expect_err(tr_ref_err(stage_spawn(it, .dispatcher = "no-such")), TR_ENOENT);
     for (int i = 0; i < TRI_GROUPS_MAX; i++) {
         snprintf(small, sizeof(small), "d%d", i);
         if (tr_dispatcher_add(it->sys, small) != TR_OK) {
@@ -366,11 +364,11 @@ TR_ACTOR(parcels, puppet, TR_ON(Parcel, on_parcel));
 
 static void expect_same_worker(stage *it, const char *field)
 {
-    tr_ref r = tr_router(it->sys, parcels, .count = 5, .field = field,
-                         .routing = TR_HASH_OF_FIELD,
-                         .worker = TR_OPTIONS(tr_spawn_options,
-                                              .supervision = TR_SUPERVISE(
-                                                  .max_restarts = 9)));
+    tr_ref r = tr_router(
+        it->sys, parcels, .count = 5, .field = field,
+        .routing = TR_HASH_OF_FIELD,
+        .worker = TR_OPTIONS(tr_spawn_options,
+                             .supervision = TR_SUPERVISE(.max_restarts = 9)));
     int64_t first = 0;
     for (int i = 0; i < 4; i++) {
         tr_tell(it->sys, r, Parcel, .text = i < 2 ? "a" : NULL,

@@ -19,8 +19,7 @@ static void lifecycle_event(stage *s)
     tr_nanos before = tr_now(s->sys);
     tr_stop(s->sys, a);
     for (;;) {
-        const tr_lifecycle *e =
-            tr_expect(s->probe, patience(s), tr_lifecycle);
+        const tr_lifecycle *e = tr_expect(s->probe, patience(s), tr_lifecycle);
         if (e->state == TR_STATE_STOPPED) {
             assert_true(tr_ref_eq(e->actor, a));
             assert_true(tr_ref_eq(e->parent, p));
@@ -237,8 +236,8 @@ static void call(void *user, const tr_type *type, const void *event)
     const News *n = event;
     (void)type;
     // Relaxed: it only counts who is inside.
-    it->overlap |= atomic_fetch_add_explicit(&it->inside, 1,
-                                             memory_order_relaxed) != 0;
+    it->overlap |=
+        atomic_fetch_add_explicit(&it->inside, 1, memory_order_relaxed) != 0;
     it->in_order &= n->number == it->count;
     it->count++;
     if (strcmp(n->text, "last") == 0) {

@@ -42,8 +42,7 @@ static void paths_and_refs(stage *s)
     tr_ref a = PLAY(s, "a", ());
     tr_ref b = CHILD(s, a, "b", ());
     tr_ref c = CHILD(s, b, NULL, ());
-    assert_string_equal(tr_ref_path(s->sys, b, buf, sizeof(buf)),
-                        "/user/a/b");
+    assert_string_equal(tr_ref_path(s->sys, b, buf, sizeof(buf)), "/user/a/b");
     assert_true(tr_ref_eq(tr_lookup(s->sys, "/user/a/b"), b));
     assert_true(tr_ref_eq(tr_lookup(s->sys, "a/b"), b));  // below /user
     // One without a name is found by what its path says.
@@ -57,8 +56,8 @@ static void paths_and_refs(stage *s)
     assert_int_equal(tr_ref_err(tr_lookup(s->sys, "/user/a/b")), TR_ENOENT);
     assert_non_null(strstr(tr_ref_path(s->sys, b, buf, sizeof(buf)), "gone"));
     // GD10: who waits outside is shown below /temp.
-    assert_non_null(strstr(tr_ref_path(s->sys, s->to, buf, sizeof(buf)),
-                           "/temp/$"));
+    assert_non_null(
+        strstr(tr_ref_path(s->sys, s->to, buf, sizeof(buf)), "/temp/$"));
     assert_true(tr_ref_eq(tr_lookup(s->sys, buf), s->to));
     strcat(buf, "/x");
     assert_int_equal(tr_ref_err(tr_lookup(s->sys, buf)), TR_ENOENT);
@@ -68,12 +67,12 @@ static void paths_and_refs(stage *s)
     tr_probe *other;
     assert_int_equal(tr_probe_new(&other, s->sys), TR_OK);
     tr_ref waits = tr_probe_ref(other);
-    assert_non_null(strstr(tr_ref_path(s->sys, waits, buf, sizeof(buf)),
-                           "/temp/$"));
+    assert_non_null(
+        strstr(tr_ref_path(s->sys, waits, buf, sizeof(buf)), "/temp/$"));
     tr_probe_free(other);
     assert_int_equal(tr_ref_err(tr_lookup(s->sys, buf)), TR_ENOENT);
-    assert_non_null(strstr(tr_ref_path(s->sys, waits, buf, sizeof(buf)),
-                           "gone$"));
+    assert_non_null(
+        strstr(tr_ref_path(s->sys, waits, buf, sizeof(buf)), "gone$"));
 }
 
 static void test_GD9_GD10_C13_paths_and_refs(void **state)
@@ -89,8 +88,7 @@ static tr_ref play_in_system(stage *s, const char *name,
     tri_actor_from who = tri_enter((tr_from){.sys = s->sys});
     tr_ref ref = tri_spawn_under(&who, s->sys->system, &player,
                                  TR_OPTIONS(tr_spawn_options, .name = name,
-                                            .supervision = policy,
-                                            AS_(s, ())),
+                                            .supervision = policy, AS_(s, ())),
                                  0);
     tri_leave(&who);
     return ref;
@@ -123,7 +121,7 @@ static void top_levels(stage *s)
     assert_int_equal(tr_top_level(s->sys, "extra", a), TR_OK);
     assert_int_equal(tr_top_level(s->sys, "extra", a), TR_EEXIST);
     static const char *const bad[] = {"user", "system", "temp", "deadLetters",
-                                      "", "a/b", "$x", "white space"};
+                                      "",     "a/b",    "$x",   "white space"};
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         assert_int_equal(tr_top_level(s->sys, bad[i], a), TR_EINVAL);
     }
@@ -186,10 +184,10 @@ static void users_policy(stage *s)
 static void test_SV24_GD12_the_policy_of_user_is_configured(void **state)
 {
     (void)state;
-    with_options(TR_OPTIONS(tr_system_options, .workers = 2,
-                            .user_supervision =
-                                TR_SUPERVISE(.on_failure = TR_STOP)),
-                 users_policy);
+    with_options(
+        TR_OPTIONS(tr_system_options, .workers = 2,
+                   .user_supervision = TR_SUPERVISE(.on_failure = TR_STOP)),
+        users_policy);
 }
 
 static void escalation_ends_all(stage *s)
@@ -216,8 +214,7 @@ static void test_SV23_SV29_GD6_an_escalation_to_the_top_ends_the_system(
 /* No policy of the program makes the root restart a guardian. */
 static void root_is_fixed(stage *s)
 {
-    tr_ref b = play_in_system(s, "b",
-                              TR_SUPERVISE(.on_failure = TR_ESCALATE));
+    tr_ref b = play_in_system(s, "b", TR_SUPERVISE(.on_failure = TR_ESCALATE));
     tr_ref a = PLAY(s, "a", (.says = POST_STOP));
     assert_int_equal(tr_started(s->sys, a, 0), TR_OK);
     mourn(s, b);
@@ -230,11 +227,11 @@ static void root_is_fixed(stage *s)
 static void test_SV25_SV26_SV28_guardians_are_never_restarted(void **state)
 {
     (void)state;
-    with_options(TR_OPTIONS(tr_system_options, .workers = 2,
-                            .supervision = TR_SUPERVISE(.max_restarts = 50),
-                            .user_supervision =
-                                TR_SUPERVISE(.max_restarts = 50)),
-                 root_is_fixed);
+    with_options(
+        TR_OPTIONS(tr_system_options, .workers = 2,
+                   .supervision = TR_SUPERVISE(.max_restarts = 50),
+                   .user_supervision = TR_SUPERVISE(.max_restarts = 50)),
+        root_is_fixed);
 }
 
 /* The end of /user, for whatever reason, is the end of the system. */
@@ -250,8 +247,7 @@ static void user_ends(stage *s)
     (void)joined(s, user);
     // Acquire: pairs with tri_system_begin_end.
     while (s->sim == NULL &&
-           !atomic_load_explicit(&s->sys->terminating,
-                                 memory_order_acquire)) {
+           !atomic_load_explicit(&s->sys->terminating, memory_order_acquire)) {
     }
     assert_int_equal(tr_ref_err(PLAY(s, "late", ())), TR_ECLOSED);
     assert_int_equal(tr_ref_err(tr_lookup(s->sys, "/system")), TR_OK);
@@ -266,8 +262,7 @@ static void test_DW27_the_end_of_user_ends_the_system(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(
-            test_GD1_GD2_GD4_GD5_GD15_C11_the_top_of_the_tree),
+        cmocka_unit_test(test_GD1_GD2_GD4_GD5_GD15_C11_the_top_of_the_tree),
         cmocka_unit_test(test_GD9_GD10_C13_paths_and_refs),
         cmocka_unit_test(test_SP1_SP21_SP22_GD11_X19_spawn_is_below_user),
         cmocka_unit_test(test_GD3_GD7_GD8_GD9_X39_extra_top_levels),

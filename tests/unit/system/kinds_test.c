@@ -352,16 +352,17 @@ static void test_PA5_histograms_as_prometheus_text(void **state)
         value_of(text, TIME "_bucket" LABELS ",le=\"0.008388608\"} "), 1);
     assert_int_equal(
         value_of(text, TIME "_bucket" LABELS ",le=\"0.033554432\"} "), 2);
-    assert_int_equal(value_of(text, TIME "_bucket" LABELS ",le=\"+Inf\"} "),
-                     2);
+    assert_int_equal(value_of(text, TIME "_bucket" LABELS ",le=\"+Inf\"} "), 2);
     assert_int_equal(value_of(text, TIME "_count" LABELS "} "), 2);
     assert_non_null(strstr(text, TIME "_sum" LABELS "} 0.025"));
-    assert_int_equal(value_of(text, "\ntroupe_kind_mailbox_depth_bucket"
-                                    LABELS ",le=\"0\"} "), 1);
-    assert_int_equal(value_of(text, "\ntroupe_kind_mailbox_depth_bucket"
-                                    LABELS ",le=\"1\"} "), 2);
-    assert_int_equal(value_of(text, "\ntroupe_kind_messages_total"
-                                    LABELS "} "), 2);
+    assert_int_equal(value_of(text, "\ntroupe_kind_mailbox_depth_bucket" LABELS
+                                    ",le=\"0\"} "),
+                     1);
+    assert_int_equal(value_of(text, "\ntroupe_kind_mailbox_depth_bucket" LABELS
+                                    ",le=\"1\"} "),
+                     2);
+    assert_int_equal(value_of(text, "\ntroupe_kind_messages_total" LABELS "} "),
+                     2);
     assert_int_equal(value_of(text, "\ntroupe_kind_actors" LABELS "} "), 1);
     // A metric is named once, and its kinds follow.
     const char *type = "# TYPE troupe_kind_handler_seconds histogram\n";

@@ -106,9 +106,8 @@ static tr_err on_raise(tr_ctx *ctx, House *self, const Raise *m)
 
 static tr_err house_end(tr_ctx *ctx, House *self, tr_reason reason)
 {
-    tr_tell(ctx, self->probe, Note, .text = tr_textf(ctx, "%s over",
-                                                     tr_name(ctx)),
-            .number = reason);
+    tr_tell(ctx, self->probe, Note,
+            .text = tr_textf(ctx, "%s over", tr_name(ctx)), .number = reason);
     if (self->store != NULL) {
         late_answer(self->store);
     }
@@ -171,9 +170,9 @@ static void with_late_store(void (*scenario)(stage *s))
  */
 static void family_ends(stage *s)
 {
-    tr_ref a = tr_spawn(s->sys, house, .name = "a",
-                        .stop_timeout = TR_SECONDS(1),
-                        TR_INIT(house, .probe = s->to));
+    tr_ref a =
+        tr_spawn(s->sys, house, .name = "a", .stop_timeout = TR_SECONDS(1),
+                 TR_INIT(house, .probe = s->to));
     tr_ref b = ADD(s, a, house, .name = "b", .stop_timeout = TR_MINUTES(10),
                    TR_INIT(house, .probe = s->to));
     tr_ref c = ADD(s, b, box, .name = "c", .storage = &the_store.base,
@@ -210,8 +209,8 @@ static void name_is_kept(stage *s)
     mourn(s, c);
     tr_kill(s->sys, c);
     quiet(s);
-    tr_ref next = tr_spawn(s->sys, box, .name = "c",
-                           .storage = &the_store.base);
+    tr_ref next =
+        tr_spawn(s->sys, box, .name = "c", .storage = &the_store.base);
     assert_int_equal(tr_ref_err(next), TR_EEXIST);
     late_answer(&the_store);
     assert_int_equal(ended(s, c), TR_KILLED);
@@ -219,8 +218,7 @@ static void name_is_kept(stage *s)
     assert_int_equal(gotten(s, next).number, 7);
 }
 
-static void test_rule_28_the_name_is_kept_until_the_store_answers(
-    void **state)
+static void test_rule_28_the_name_is_kept_until_the_store_answers(void **state)
 {
     (void)state;
     with_late_store(name_is_kept);
@@ -229,9 +227,9 @@ static void test_rule_28_the_name_is_kept_until_the_store_answers(
 /* Closing does not cut it off: what the store has taken is stored. */
 static void closing_waits(stage *s)
 {
-    tr_ref p = tr_spawn(s->sys, house, .name = "p",
-                        .stop_timeout = TR_SECONDS(1),
-                        TR_INIT(house, .probe = s->to, .store = &the_store));
+    tr_ref p =
+        tr_spawn(s->sys, house, .name = "p", .stop_timeout = TR_SECONDS(1),
+                 TR_INIT(house, .probe = s->to, .store = &the_store));
     tr_ref c = ADD(s, p, box, .name = "c", .storage = &the_store.base,
                    .stop_timeout = TR_MINUTES(10));
     put_late(s, &the_store, c, 11);
@@ -251,8 +249,8 @@ static tr_ref restart_both(stage *s, tr_ref parent)
     tr_ref c = ADD(s, parent, box, .name = "c", .storage = &the_store.base,
                    .stop_timeout = TR_SECONDS(3));
     tr_ref d = ADD(s, parent, box, .name = "d",
-                   .supervision = TR_SUPERVISE(.scope = TR_ALL_FOR_ONE,
-                                               .backoff_min = 1));
+                   .supervision =
+                       TR_SUPERVISE(.scope = TR_ALL_FOR_ONE, .backoff_min = 1));
     put_late(s, &the_store, c, 9);
     mourn(s, c);
     tr_tell(s->sys, d, Fail);
@@ -262,8 +260,8 @@ static tr_ref restart_both(stage *s, tr_ref parent)
 /* In time: it goes on with what was saved. */
 static void restart_waits(stage *s)
 {
-    tr_ref p = tr_spawn(s->sys, house, .name = "p",
-                        TR_INIT(house, .probe = s->to));
+    tr_ref p =
+        tr_spawn(s->sys, house, .name = "p", TR_INIT(house, .probe = s->to));
     tr_ref c = restart_both(s, p);
     tr_sim_advance(s->sim, TR_SECONDS(1));
     assert_int_equal(tr_state_of(s->sys, c), TR_STATE_RESTARTING);
@@ -308,8 +306,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(
             test_rule_28_X15_K7_a_family_ends_before_its_store_answers),
-        cmocka_unit_test(
-            test_rule_28_the_name_is_kept_until_the_store_answers),
+        cmocka_unit_test(test_rule_28_the_name_is_kept_until_the_store_answers),
         cmocka_unit_test(test_rule_28_closing_waits_for_the_store),
         cmocka_unit_test(test_rule_28_SV14_a_restart_waits_for_the_store),
         cmocka_unit_test(test_rule_5_rule_28_a_restart_gives_up_on_the_store),

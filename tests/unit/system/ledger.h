@@ -46,8 +46,7 @@ static inline void withdrawn(Ledger *self, const Withdrawn *e)
 
 static inline void noted(tr_ctx *ctx, Ledger *self, const Noted *e)
 {
-    Line *lines =
-        tr_scratch(ctx, (self->lines.count + 1) * sizeof(*lines));
+    Line *lines = tr_scratch(ctx, (self->lines.count + 1) * sizeof(*lines));
     for (size_t i = 0; i < self->lines.count; i++) {
         lines[i] = self->lines.at[i];
     }
@@ -61,8 +60,8 @@ static inline void noted(tr_ctx *ctx, Ledger *self, const Noted *e)
 
 /* ---- the actor ---- */
 
-TR_MESSAGE(Value, (int64_t, cents), (const char *, memo),
-           (uint64_t, sequence), (uint32_t, starts), (const char *, lines));
+TR_MESSAGE(Value, (int64_t, cents), (const char *, memo), (uint64_t, sequence),
+           (uint32_t, starts), (const char *, lines));
 TR_REQUEST(Deposit, Value, (int64_t, cents), (const char *, memo),
            (uint32_t, times));
 TR_REQUEST(Move, Value, (int64_t, in), (int64_t, out));
@@ -78,7 +77,8 @@ static inline tr_err answer(tr_ctx *ctx, const Ledger *self, const void *m)
         lines = tr_textf(ctx, "%s%s", lines, self->lines.at[i].text);
     }
     return (tr_reply)(ctx, m,
-                      &(Value){.cents = self->cents, .memo = self->memo,
+                      &(Value){.cents = self->cents,
+                               .memo = self->memo,
                                .sequence = tr_sequence(ctx),
                                .starts = tr_incarnation(ctx),
                                .lines = lines});
@@ -97,10 +97,8 @@ static inline tr_err on_deposit(tr_ctx *ctx, Ledger *self, const Deposit *m)
     for (uint32_t i = 0; i <= m->times && err == TR_OK; i++) {
         int64_t before = self->cents;
         uint64_t sequence = tr_sequence(ctx);
-        err = tr_emit(ctx, self, Deposited, .cents = m->cents,
-                      .memo = m->memo);
-        assert_int_equal(self->cents,
-                         before + (err == TR_OK ? m->cents : 0));
+        err = tr_emit(ctx, self, Deposited, .cents = m->cents, .memo = m->memo);
+        assert_int_equal(self->cents, before + (err == TR_OK ? m->cents : 0));
         assert_int_equal(tr_sequence(ctx), sequence + (err == TR_OK));
     }
     return end_with(ctx, self, m, err);
@@ -109,15 +107,13 @@ static inline tr_err on_deposit(tr_ctx *ctx, Ledger *self, const Deposit *m)
 static inline tr_err on_move(tr_ctx *ctx, Ledger *self, const Move *m)
 {
     return end_with(ctx, self, m,
-                    tr_emit_all(ctx, self,
-                                TR_EVENT(Deposited, .cents = m->in),
+                    tr_emit_all(ctx, self, TR_EVENT(Deposited, .cents = m->in),
                                 TR_EVENT(Withdrawn, .cents = m->out)));
 }
 
 static inline tr_err on_write(tr_ctx *ctx, Ledger *self, const Write *m)
 {
-    return end_with(ctx, self, m,
-                    tr_emit(ctx, self, Noted, .line = m->line));
+    return end_with(ctx, self, m, tr_emit(ctx, self, Noted, .line = m->line));
 }
 
 static inline tr_err on_misuse(tr_ctx *ctx, Ledger *self, const Misuse *m)

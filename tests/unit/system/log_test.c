@@ -166,9 +166,9 @@ static void test_PA10_the_default_is_standard_error(void **state)
     close(saved);
     close(pipes[1]);
     size_t used = 0;
-    for (ssize_t n; used < sizeof(text) - 1 &&
-                    (n = read(pipes[0], text + used,
-                              sizeof(text) - 1 - used)) > 0;) {
+    for (ssize_t n;
+         used < sizeof(text) - 1 &&
+         (n = read(pipes[0], text + used, sizeof(text) - 1 - used)) > 0;) {
         used += (size_t)n;
     }
     close(pipes[0]);

@@ -78,7 +78,8 @@ static void test_PA5_metrics_count_waits_timers_and_cycles(void **state)
 
     char text[1 << 16];
     assert_true(tr_metrics_text(sys, text, sizeof(text)) < sizeof(text));
-    assert_non_null(strstr(text, "troupe_deadlocks_total{system=\"troupe\"} 1"));
+    assert_non_null(
+        strstr(text, "troupe_deadlocks_total{system=\"troupe\"} 1"));
     TR_MUST(tr_system_close(sys, 0));
     tr_sim_free(sim);
 }
@@ -130,8 +131,8 @@ static void test_PA5_metrics_follow_mail_and_lives(void **state)
     assert_true(tr_metrics_text(sys, text, sizeof(text)) < sizeof(text));
     static const char *const lines[] = {
         "actors_spawned_total", "actors_ended_total", "messages_total",
-        "failures_total", "restarts_total", "escalations_total",
-        "dead_letters_total", "unhandled_total"};
+        "failures_total",       "restarts_total",     "escalations_total",
+        "dead_letters_total",   "unhandled_total"};
     for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
         char line[64];
         snprintf(line, sizeof(line), "\ntroupe_%s{system=\"troupe\"} ",

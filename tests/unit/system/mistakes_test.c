@@ -39,7 +39,7 @@ typedef struct scene {
     tr_sim *sim;
     tr_system *sys;
     tr_ref novice;
-    char log[TEXT_MAX];    // the last line
+    char log[TEXT_MAX];     // the last line
     char inside[TEXT_MAX];  // tr_error_text of a handler
 } scene;
 
@@ -61,8 +61,7 @@ static tr_err on_ask_self(tr_ctx *ctx, Novice *self, const AskSelf *m)
     return tr_refuse(ctx, m, err, "as expected");
 }
 
-static tr_err on_ask_as_system(tr_ctx *ctx, Novice *self,
-                               const AskAsSystem *m)
+static tr_err on_ask_as_system(tr_ctx *ctx, Novice *self, const AskAsSystem *m)
 {
     (void)self;
     tr_err err = tr_ask(tr_system_of(ctx), tr_self(ctx), NULL, 0, Ask);
@@ -94,9 +93,8 @@ static tr_err on_twice(tr_ctx *ctx, Novice *self, const Twice *m)
 }
 
 TR_ACTOR(novice, Novice, TR_ON(Ask, on_ask), TR_ON(AskSelf, on_ask_self),
-         TR_ON(Twice, on_twice),
-         TR_ON(AskAsSystem, on_ask_as_system), TR_ON(Save, on_save),
-         TR_ON(Assert, on_assert));
+         TR_ON(Twice, on_twice), TR_ON(AskAsSystem, on_ask_as_system),
+         TR_ON(Save, on_save), TR_ON(Assert, on_assert));
 
 /* Its state is a plain struct: it has no schema. */
 typedef struct Plain {
@@ -158,10 +156,9 @@ static void says(const char *text, const char *const *parts)
 static void test_wrong_type_names_type_and_actor(void **state)
 {
     scene *s = *state;
-    assert_int_equal(tr_ask(s->sys, s->novice, NULL, 0, Wrong),
-                     TR_EUNHANDLED);
-    SAYS(tr_error_text(s->sys), "Wrong of /user/novice", "mistakes_test.c:",
-         "does not take this message", "no TR_ON for it");
+    assert_int_equal(tr_ask(s->sys, s->novice, NULL, 0, Wrong), TR_EUNHANDLED);
+    SAYS(tr_error_text(s->sys), "Wrong of /user/novice",
+         "mistakes_test.c:", "does not take this message", "no TR_ON for it");
     // Once, not twice in one sentence.
     const char *first = strstr(tr_error_text(s->sys), "does not take");
     assert_null(strstr(first + 1, "does not take"));
@@ -174,8 +171,8 @@ static void test_forgotten_reply_names_the_ways_to_answer(void **state)
 {
     scene *s = *state;
     assert_int_equal(tr_ask(s->sys, s->novice, NULL, 0, Ask), TR_ENOREPLY);
-    SAYS(tr_error_text(s->sys), "Ask of /user/novice", "mistakes_test.c:",
-         "without replying", "tr_reply", "tr_keep");
+    SAYS(tr_error_text(s->sys), "Ask of /user/novice",
+         "mistakes_test.c:", "without replying", "tr_reply", "tr_keep");
 }
 
 static void test_asking_oneself_shows_the_circle(void **state)
@@ -203,9 +200,9 @@ static void test_assertion_says_that_it_is_one(void **state)
     SAYS(tr_error_text(s->sys), "Assert of /user/novice",
          "assertion failed: self->n > 0");
     tr_sim_advance(s->sim, TR_MS(1));  // the asker hears first
-    SAYS(s->log, "/user/novice", "mistakes_test.c:",
-         "assertion failed: self->n > 0", "while handling Assert",
-         "decision: restart");
+    SAYS(s->log, "/user/novice",
+         "mistakes_test.c:", "assertion failed: self->n > 0",
+         "while handling Assert", "decision: restart");
 }
 
 static void test_answering_twice_says_how_it_came(void **state)
@@ -247,8 +244,8 @@ static void test_names_that_cannot_be(void **state)
 static void test_spawn_options_that_cannot_be(void **state)
 {
     scene *s = *state;
-    tr_ref ref = tr_spawn(s->sys, novice,
-                          .supervision = TR_SUPERVISE(.jitter = 7.0));
+    tr_ref ref =
+        tr_spawn(s->sys, novice, .supervision = TR_SUPERVISE(.jitter = 7.0));
     assert_int_equal(tr_ref_err(ref), TR_EINVAL);
     SAYS(tr_error_text(s->sys), "cannot spawn novice", "out of its range",
          "supervision");
@@ -318,8 +315,8 @@ static void test_persist_without_storage(void **state)
 {
     scene *s = *state;
     assert_int_equal(tr_ask(s->sys, s->novice, NULL, 0, Save), TR_ESTORAGE);
-    SAYS(s->inside, "tr_persist at ", "mistakes_test.c:",
-         "no storage", ".storage");
+    SAYS(s->inside, "tr_persist at ", "mistakes_test.c:", "no storage",
+         ".storage");
 }
 
 static void test_plain_struct_as_stored_state(void **state)
@@ -443,9 +440,9 @@ static void stop_as_null(void)
 
 static void test_null_is_no_system(void **state)
 {
-    void (*const acts[])(void) = {tell_as_null,  ask_as_null,
-                                  look_as_null,  spawn_as_null,
-                                  stop_as_null,  watch_the_clock_as_null};
+    void (*const acts[])(void) = {tell_as_null, ask_as_null,
+                                  look_as_null, spawn_as_null,
+                                  stop_as_null, watch_the_clock_as_null};
     char text[TEXT_MAX];
     (void)state;
     for (size_t i = 0; i < sizeof(acts) / sizeof(acts[0]); i++) {

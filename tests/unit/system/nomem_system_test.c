@@ -52,8 +52,7 @@ static void close_nothing(void *object)
     (void)object;
 }
 
-static tr_err act_other_half(tr_ctx *ctx, puppet *self, const Act *m,
-                             void *arg)
+static tr_err act_other_half(tr_ctx *ctx, puppet *self, const Act *m, void *arg)
 {
     stage *it = self->stage;
     (void)arg;

@@ -24,10 +24,13 @@ static void test_SP4_each_option_alone(void **state)
         {.size = sizeof(all[0]), .restart = TR_TEMPORARY},
         {.size = sizeof(all[0]), .soft_limit = 7},
         {.size = sizeof(all[0]), .mailbox_limit = 7},
-        {.size = sizeof(all[0]), .mailbox_limit = 7,
+        {.size = sizeof(all[0]),
+         .mailbox_limit = 7,
          .overflow = TR_OVERFLOW_DROP_OLD},
-        {.size = sizeof(all[0]), .mailbox_limit = 7,
-         .overflow = TR_OVERFLOW_DROP_OLD, .heap_limit = 100000},
+        {.size = sizeof(all[0]),
+         .mailbox_limit = 7,
+         .overflow = TR_OVERFLOW_DROP_OLD,
+         .heap_limit = 100000},
         {.size = sizeof(all[0]), .heap_limit = 100000},
         {.size = sizeof(all[0]), .stop_timeout = TR_SECONDS(2)},
         {.size = sizeof(all[0]), .drain = TR_DRAIN_DROP},
@@ -103,9 +106,9 @@ static void test_PA2_a_router_of_as_many_as_there_are_workers(void **state)
     tr_actor_info all[32];
     (void)state;
     stage_open_seed(&it, 1, &options);
-    tr_ref r = tr_router(it.sys, puppets, .name = "r",
-                         .worker = TR_OPTIONS(tr_spawn_options,
-                                              TR_INIT(puppets, .stage = &it)));
+    tr_ref r = tr_router(
+        it.sys, puppets, .name = "r",
+        .worker = TR_OPTIONS(tr_spawn_options, TR_INIT(puppets, .stage = &it)));
     expect_ok(tr_ref_err(r));
     stage_settle(&it);
     size_t before = tr_actors(it.sys, all, 32);
@@ -178,8 +181,8 @@ static void test_X15_SH13_a_system_with_a_zombie_is_left_behind(void **state)
         }
         tr_probe_free(it.probe);
         tr_err err = tr_system_close_report(it.sys, TR_SECONDS(8), &report);
-        bool good = err == TR_ETIMEDOUT && report.zombies == 1 &&
-                    report.forced == 1;
+        bool good =
+            err == TR_ETIMEDOUT && report.zombies == 1 && report.forced == 1;
         if (__gcov_dump != NULL) {
             __gcov_dump();
         }

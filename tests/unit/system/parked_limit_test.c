@@ -36,10 +36,10 @@ static tr_err jar_fill(tr_ctx *ctx, Jar *self, const Fill *m)
     s->count = 0;
     s->said[s->count++] = tr_sleep(ctx, TR_MS(1));
     s->said[s->count++] = tr_blocking(ctx, nothing, NULL);
-    s->said[s->count++] = tr_wait_fd(ctx, s->ends[0], TR_FD_WRITE,
-                                     TR_SECONDS(1), NULL);
-    s->said[s->count++] = act_ask(ctx, s->other, act_nothing, NULL,
-                                  TR_SECONDS(1));
+    s->said[s->count++] =
+        tr_wait_fd(ctx, s->ends[0], TR_FD_WRITE, TR_SECONDS(1), NULL);
+    s->said[s->count++] =
+        act_ask(ctx, s->other, act_nothing, NULL, TR_SECONDS(1));
     s->said[s->count++] = tr_join(ctx, s->other, TR_MS(1), NULL, NULL);
     tr_future f = tr_async(ctx, s->other, TR_SECONDS(1), Act,
                            .fn = (uint64_t)(uintptr_t)act_nothing);
@@ -68,8 +68,8 @@ static void test_rule_27_as_many_turns_wait_as_may(void **state)
     stage it;
     tr_storage *store;
     static seen s;
-    tr_system_options options = {.size = sizeof(options), .workers = 1,
-                                 .max_parked = 2};
+    tr_system_options options = {
+        .size = sizeof(options), .workers = 1, .max_parked = 2};
     (void)state;
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, s.ends), 0);
     expect_ok(tr_storage_memory(&store));

@@ -207,10 +207,9 @@ static void test_ST1_ST2_states_in_the_compact_form(void **state)
     fixture *f = *state;
     tr_captured seen;
     for (int i = 0; i < 4; i++) {
-        tr_ref ref = tr_spawn(f->sys, purse, .name = "ivy",
-                              .storage = f->store, .joinable = true,
-                              .serializer = i % 2 ? &tr_serializer_binary
-                                                  : NULL);
+        tr_ref ref = tr_spawn(
+            f->sys, purse, .name = "ivy", .storage = f->store, .joinable = true,
+            .serializer = i % 2 ? &tr_serializer_binary : NULL);
         expect(f, ref, i, i ? "i" : NULL);
         assert_int_equal(add(f, ref, 1, "i"), TR_OK);
         end(f, ref);
@@ -252,16 +251,20 @@ static void test_ST16_the_store_in_memory_answers_at_once(void **state)
     int done = 0;
     char text[] = "{\"cents\":1}";
     size_t size = sizeof(text) - 1;
-    tri_store_op save = {.call = TR_STORE_SAVE, .key = {"a::b/c", 6},
-                         .bytes = {text, size}, .done = note_done,
+    tri_store_op save = {.call = TR_STORE_SAVE,
+                         .key = {"a::b/c", 6},
+                         .bytes = {text, size},
+                         .done = note_done,
                          .user = &done};
     tri_storage_submit(f->memory, &save);
     assert_int_equal(done, 1);
     assert_int_equal(save.err, TR_OK);
     memset(text, 'x', size);
     for (int i = 0; i < 2; i++) {
-        tri_store_op load = {.call = TR_STORE_LOAD, .key = {"a::b/c", 6},
-                             .done = note_done, .user = &done};
+        tri_store_op load = {.call = TR_STORE_LOAD,
+                             .key = {"a::b/c", 6},
+                             .done = note_done,
+                             .user = &done};
         tri_storage_submit(f->memory, &load);
         assert_int_equal(done, 2 + i);
         assert_true(load.found);
@@ -277,8 +280,10 @@ static void test_ST16_the_store_in_memory_answers_at_once(void **state)
 static void store_raw(fixture *f, const char *key, const char *text)
 {
     int done = 0;
-    tri_store_op save = {.call = TR_STORE_SAVE, .key = {key, strlen(key)},
-                         .bytes = {text, strlen(text)}, .done = note_done,
+    tri_store_op save = {.call = TR_STORE_SAVE,
+                         .key = {key, strlen(key)},
+                         .bytes = {text, strlen(text)},
+                         .done = note_done,
                          .user = &done};
     tri_storage_submit(f->memory, &save);
     assert_int_equal(done, 1);
@@ -289,8 +294,10 @@ static void store_raw(fixture *f, const char *key, const char *text)
 static void expect_raw(fixture *f, const char *key, const char *text)
 {
     int done = 0;
-    tri_store_op load = {.call = TR_STORE_LOAD, .key = {key, strlen(key)},
-                         .done = note_done, .user = &done};
+    tri_store_op load = {.call = TR_STORE_LOAD,
+                         .key = {key, strlen(key)},
+                         .done = note_done,
+                         .user = &done};
     tri_storage_submit(f->memory, &load);
     assert_int_equal(done, 1);
     assert_true(load.found);
@@ -309,13 +316,13 @@ static void test_ST1_ST19_a_state_that_cannot_be_read_fails_the_start(
     static const struct {
         const char *stored, *why;
     } all[] = {
-        {"{\"cents\":\"five\"}", "cents"},        // another type
-        {"{\"cents\":5,\"memo\":\"re", "byte"},    // cut off
+        {"{\"cents\":\"five\"}", "cents"},       // another type
+        {"{\"cents\":5,\"memo\":\"re", "byte"},  // cut off
         {"{\"memo\":\"rent\",\"cents\":1e99}", "cents"},
-        {"\1\2\3", "name of a type"},             // no head at all
-        {"Purse/future \1\2\3", "future"},        // a form that nobody knows
-        {"Wallet/binary \1\2\3", "Wallet"},       // of another type
-        {"", "name of a type"},                    // lost
+        {"\1\2\3", "name of a type"},        // no head at all
+        {"Purse/future \1\2\3", "future"},   // a form that nobody knows
+        {"Wallet/binary \1\2\3", "Wallet"},  // of another type
+        {"", "name of a type"},              // lost
     };
     fixture *f = *state;
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
@@ -350,8 +357,7 @@ static void test_ST1_ST19_states_of_other_schemas_are_read(void **state)
     tr_ref older = spawn(f, "max");
     expect(f, older, 7, NULL);
     assert_int_equal(add(f, older, 1, "full"), TR_OK);
-    expect_raw(f, "local::purse//user/max",
-               "{\"cents\":8,\"memo\":\"full\"}");
+    expect_raw(f, "local::purse//user/max", "{\"cents\":8,\"memo\":\"full\"}");
 }
 
 /* One start on virtual time, whose n-th allocation fails; true if it runs. */
@@ -360,15 +366,14 @@ static bool start_without(fixture *f, int64_t n, uint32_t *refused)
     tr_sim *sim;
     fixture g = {.memory = f->memory, .store = f->store};
     TR_MUST(tr_sim_new(&sim, 1));
-    TR_MUST(tr_system_open(&g.sys, .world = tr_sim_world(sim),
-                           .log_level = 9));
+    TR_MUST(tr_system_open(&g.sys, .world = tr_sim_world(sim), .log_level = 9));
     tr_result result = {0};
     tri_mem_fail_after(&g.sys->mem, n);
     tr_ref ref = spawn(&g, "ned");
     tr_sim_advance(sim, TR_SECONDS(1));
     tri_mem_fail_after(&g.sys->mem, -1);
-    bool runs = tr_ref_err(ref) == TR_OK &&
-                tr_state_of(g.sys, ref) == TR_STATE_RUNNING;
+    bool runs =
+        tr_ref_err(ref) == TR_OK && tr_state_of(g.sys, ref) == TR_STATE_RUNNING;
     if (runs) {
         expect(&g, ref, 9, "n");  // all of it
     } else if (tr_ref_err(ref) == TR_OK) {

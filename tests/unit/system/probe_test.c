@@ -33,8 +33,8 @@ static void fails_with(void (*fn)(stage *it), const char *text)
     }
     close(pipes[1]);
     size_t used = 0;
-    for (ssize_t n; (n = read(pipes[0], out + used,
-                              sizeof(out) - 1 - used)) > 0;) {
+    for (ssize_t n;
+         (n = read(pipes[0], out + used, sizeof(out) - 1 - used)) > 0;) {
         used += (size_t)n;
     }
     close(pipes[0]);
@@ -178,8 +178,9 @@ static void test_DW21_T19_a_thread_that_asks_may_be_joined(void **state)
     vigil v = {.joined = TR_EUSER};
     (void)state;
     stage_open(&it);
-    expect_err(stage_ask_for(&it, it.one, act_wait_for_asker, &v,
-                             TR_SECONDS(5)), TR_ETIMEDOUT);
+    expect_err(
+        stage_ask_for(&it, it.one, act_wait_for_asker, &v, TR_SECONDS(5)),
+        TR_ETIMEDOUT);
     stage_settle(&it);
     expect_ok(v.joined);
     assert_int_equal(v.result.reason, TR_STOPPED);

@@ -72,7 +72,7 @@ TR_ACTOR(deaf, Deaf, TR_ON(Drop, on_drop));
 typedef struct late_store {
     tr_storage base;
     tr_storage *inner;
-    tri_list held;       // those that were to forget something
+    tri_list held;  // those that were to forget something
     bool holds;
 } late_store;
 
@@ -123,16 +123,16 @@ typedef struct fixture {
 
 static tr_err host(fixture *f)
 {
-    return tr_host(f->sys, timepiece, .storage = f->store,
-                   .spawn = TR_OPTIONS(tr_spawn_options,
-                                       .supervision = TR_SUPERVISE(
-                                           .backoff_min = 1)));
+    return tr_host(
+        f->sys, timepiece, .storage = f->store,
+        .spawn = TR_OPTIONS(tr_spawn_options,
+                            .supervision = TR_SUPERVISE(.backoff_min = 1)));
 }
 
 static void system_up(fixture *f)
 {
-    TR_MUST(tr_system_open(&f->sys, .world = tr_sim_world(f->sim),
-                           .log_level = 9));
+    TR_MUST(
+        tr_system_open(&f->sys, .world = tr_sim_world(f->sim), .log_level = 9));
 }
 
 static void system_down(fixture *f)
@@ -243,9 +243,9 @@ static void test_an_actor_without_reminders_may_forget(void **state)
     (void)state;
     up(&f, 1);
     tr_ref ref = tr_spawn(f.sys, deaf, .name = "deaf", .storage = f.store);
-    assert_int_equal(tr_ask(f.sys, ref, NULL, TR_SECONDS(5), Drop,
-                            .name = "nothing"),
-                     TR_OK);
+    assert_int_equal(
+        tr_ask(f.sys, ref, NULL, TR_SECONDS(5), Drop, .name = "nothing"),
+        TR_OK);
     assert_true(tr_ref_eq(tr_lookup(f.sys, "/system/reminders"), TR_NOBODY));
     down(&f);
 }
@@ -264,8 +264,8 @@ static void test_rule_27_hosting_reminders_without_memory(void **state)
         tri_mem_fail_after(&f.sys->mem, n);
         tr_err err = host(&f);
         // Relaxed: one thread.
-        reached = atomic_load_explicit(&f.sys->mem.fail_at,
-                                       memory_order_relaxed) < 0;
+        reached =
+            atomic_load_explicit(&f.sys->mem.fail_at, memory_order_relaxed) < 0;
         tri_mem_fail_after(&f.sys->mem, -1);
         assert_true(err == TR_OK || err == TR_ENOMEM);
         assert_true(reached || err == TR_OK);
@@ -295,8 +295,8 @@ static void test_ST9_a_look_goes_on_where_it_failed(void **state)
         for (int i = 0; i < MANY; i++) {
             store_row(&f, i);
         }
-        tr_ref ref = tr_spawn(f.sys, timepiece, .name = "tower",
-                              .storage = f.store);
+        tr_ref ref =
+            tr_spawn(f.sys, timepiece, .name = "tower", .storage = f.store);
         assert_int_equal(tr_ref_err(ref), TR_OK);
         assert_int_equal(tr_started(f.sys, ref, TR_SECONDS(5)), TR_OK);
         tr_storage_fail_nth(f.store, nth, TR_ESTORAGE);

@@ -79,10 +79,10 @@ typedef struct fixture {
 static void up(fixture *f)
 {
     TR_MUST(tr_system_open(&f->sys, .workers = 2, .log_level = 9));
-    TR_MUST(tr_host(f->sys, clockwork, .storage = f->each.store,
-                    .spawn = TR_OPTIONS(tr_spawn_options,
-                                        .supervision = TR_SUPERVISE(
-                                            .backoff_min = 1))));
+    TR_MUST(tr_host(
+        f->sys, clockwork, .storage = f->each.store,
+        .spawn = TR_OPTIONS(tr_spawn_options,
+                            .supervision = TR_SUPERVISE(.backoff_min = 1))));
 }
 
 static void down(fixture *f)
@@ -114,8 +114,8 @@ static int close_all(void **state)
 
 EACH_OPEN(open_all)
 
-static tr_err set(fixture *f, const char *key, const char *name,
-                  tr_nanos delay, tr_nanos period, int64_t number)
+static tr_err set(fixture *f, const char *key, const char *name, tr_nanos delay,
+                  tr_nanos period, int64_t number)
 {
     return tr_ask(f->sys, tr_virtual(f->sys, "clockwork", key), NULL,
                   TR_SECONDS(60), Set, .name = name, .delay = delay,
@@ -127,8 +127,7 @@ static void wait_for(uint32_t rings)
     tri_world *world = tri_world_posix();
     for (;;) {
         // Acquire: pairs with on_ring.
-        uint32_t now = atomic_load_explicit(&heard.rings,
-                                            memory_order_acquire);
+        uint32_t now = atomic_load_explicit(&heard.rings, memory_order_acquire);
         if (now >= rings) {
             return;
         }
@@ -206,8 +205,8 @@ static void test_a_period_goes_on_until_it_is_forgotten(void **state)
     each_reopen(&f->each);
     up(f);
     wait_for(before + 2);
-    assert_int_equal(tr_ask(f->sys, tr_virtual(f->sys, "clockwork", "a"),
-                            NULL, TR_SECONDS(60), Drop, .name = "r"),
+    assert_int_equal(tr_ask(f->sys, tr_virtual(f->sys, "clockwork", "a"), NULL,
+                            TR_SECONDS(60), Drop, .name = "r"),
                      TR_OK);
     down(f);
     assert_int_equal(count_stored(f), 0);

@@ -34,9 +34,9 @@ static struct {
     int64_t number[RANG_MAX];
     int rang;
     tr_sim *sim;
-    int fails;       // so many handlers fail
-    int then;        // 1: sets it anew, 2: forgets it, 3: puts it aside,
-                     // 4: sets another
+    int fails;  // so many handlers fail
+    int then;   // 1: sets it anew, 2: forgets it, 3: puts it aside,
+                // 4: sets another
 } seen;
 
 static tr_err on_ring(tr_ctx *ctx, Clock *self, const Ring *m)
@@ -106,8 +106,7 @@ static tr_err on_plain(tr_ctx *ctx, Clock *self, const Plain *m)
 }
 
 TR_ACTOR(timepiece, Clock, TR_ON_REMINDER(Ring, on_ring), TR_ON(Ask, on_ask),
-         TR_ON(Drop, on_drop), TR_ON(Wrong, on_wrong),
-         TR_ON(Plain, on_plain));
+         TR_ON(Drop, on_drop), TR_ON(Wrong, on_wrong), TR_ON(Plain, on_plain));
 
 /* ---- one store, one world, systems that come and go ---- */
 
@@ -119,13 +118,12 @@ typedef struct fixture {
 
 static void up(fixture *f)
 {
-    TR_MUST(tr_system_open(&f->sys, .world = tr_sim_world(f->sim),
-                           .log_level = 9));
-    TR_MUST(tr_host(f->sys, timepiece, .storage = f->store,
-                    .idle = TR_SECONDS(20),
-                    .spawn = TR_OPTIONS(tr_spawn_options,
-                                        .supervision = TR_SUPERVISE(
-                                            .backoff_min = 1))));
+    TR_MUST(
+        tr_system_open(&f->sys, .world = tr_sim_world(f->sim), .log_level = 9));
+    TR_MUST(tr_host(
+        f->sys, timepiece, .storage = f->store, .idle = TR_SECONDS(20),
+        .spawn = TR_OPTIONS(tr_spawn_options,
+                            .supervision = TR_SUPERVISE(.backoff_min = 1))));
 }
 
 static void down(fixture *f)
@@ -220,8 +218,7 @@ static void test_reminders_survive_restarts_of_the_system(void **state)
     fixture *f = *state;
     tr_nanos start = tr_sim_now(f->sim);
     assert_int_equal(remind(f, "a", "once", TR_SECONDS(30), 0, 1), TR_OK);
-    assert_int_equal(remind(f, "a", "often", TR_SECONDS(40), TR_SECONDS(60),
-                            2),
+    assert_int_equal(remind(f, "a", "often", TR_SECONDS(40), TR_SECONDS(60), 2),
                      TR_OK);
     assert_int_equal(remind(f, "b", "late", TR_MINUTES(60), 0, 3), TR_OK);
     down(f);
@@ -356,9 +353,9 @@ static void test_a_reminder_that_is_not_stored_is_an_error(void **state)
     pass(f, TR_SECONDS(10));
     assert_int_equal(seen.rang, 0);
     for (int32_t how = 0; how < 6; how++) {
-        assert_int_equal(tr_ask(f->sys, ref, NULL, TR_SECONDS(5), Wrong,
-                                .how = how),
-                         TR_EINVAL);
+        assert_int_equal(
+            tr_ask(f->sys, ref, NULL, TR_SECONDS(5), Wrong, .how = how),
+            TR_EINVAL);
     }
 }
 
@@ -389,8 +386,8 @@ static void test_more_reminders_than_an_answer_holds(void **state)
         assert_int_equal(asked_run(&it, f->memory), TR_OK);
     }
     up(f);
-    tr_ref ref = tr_spawn(f->sys, timepiece, .name = "tower",
-                          .storage = f->store);
+    tr_ref ref =
+        tr_spawn(f->sys, timepiece, .name = "tower", .storage = f->store);
     assert_int_equal(tr_ref_err(ref), TR_OK);
     pass(f, TR_SECONDS(60));
     assert_true(seen.rang >= MANY);
@@ -451,15 +448,13 @@ static void test_ST6_a_stored_period_beyond_all_time(void **state)
 static void test_plain_actors_get_theirs_while_they_live(void **state)
 {
     fixture *f = *state;
-    tr_ref ref = tr_spawn(f->sys, timepiece, .name = "wall",
-                          .storage = f->store);
+    tr_ref ref =
+        tr_spawn(f->sys, timepiece, .name = "wall", .storage = f->store);
     assert_int_equal(tr_ask(f->sys, ref, NULL, TR_SECONDS(5), Ask,
-                            .delay = TR_SECONDS(10), .name = "r",
-                            .number = 4),
+                            .delay = TR_SECONDS(10), .name = "r", .number = 4),
                      TR_OK);
     assert_int_equal(tr_ask(f->sys, ref, NULL, TR_SECONDS(5), Ask,
-                            .delay = TR_SECONDS(20), .name = "s",
-                            .number = 5),
+                            .delay = TR_SECONDS(20), .name = "s", .number = 5),
                      TR_OK);
     pass(f, TR_SECONDS(11));
     assert_int_equal(seen.rang, 1);
@@ -533,8 +528,8 @@ static bool run_without_memory(fixture *f, int64_t n)
     tr_err err = remind(f, "m", "r", TR_SECONDS(1), 0, 1);
     pass(f, TR_MINUTES(6));
     // Relaxed: one thread.
-    bool reached = atomic_load_explicit(&f->sys->mem.fail_at,
-                                        memory_order_relaxed) < 0;
+    bool reached =
+        atomic_load_explicit(&f->sys->mem.fail_at, memory_order_relaxed) < 0;
     tri_mem_fail_after(&f->sys->mem, -1);
     pass(f, TR_MINUTES(6));
     if (err == TR_OK) {
@@ -561,8 +556,8 @@ static bool start_without_memory(fixture *f, int64_t n)
     tri_mem_fail_after(&f->sys->mem, n);
     pass(f, TR_SECONDS(20));
     // Relaxed: one thread.
-    bool reached = atomic_load_explicit(&f->sys->mem.fail_at,
-                                        memory_order_relaxed) < 0;
+    bool reached =
+        atomic_load_explicit(&f->sys->mem.fail_at, memory_order_relaxed) < 0;
     tri_mem_fail_after(&f->sys->mem, -1);
     pass(f, TR_MINUTES(12));
     if (seen.rang != 1) {

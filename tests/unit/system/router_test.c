@@ -165,8 +165,8 @@ static void owners_of(stage *s, tr_ref r, char owners[20])
 static void hashed(stage *s)
 {
     char before[20], again[20], after[20];
-    tr_ref r = ROUTER(s, .count = 4, .routing = TR_HASH_OF_FIELD,
-                      .field = "key");
+    tr_ref r =
+        ROUTER(s, .count = 4, .routing = TR_HASH_OF_FIELD, .field = "key");
     owners_of(s, r, before);
     owners_of(s, r, again);
     assert_memory_equal(before, again, sizeof(before));

@@ -89,11 +89,11 @@ static tr_err on_below(tr_ctx *ctx, Saved *self, const Below *m)
                             .storage = m->deep == 0 ? store : NULL);
     TR_TRY(tr_ref_err(child));
     if (m->deep == 0) {
-        return tr_reply(ctx, m,
-                        .value = tr_started(ctx, child, TR_SECONDS(5)));
+        return tr_reply(ctx, m, .value = tr_started(ctx, child, TR_SECONDS(5)));
     }
-    TR_OR_REFUSE(ctx, m, tr_ask(ctx, child, &out, TR_SECONDS(5), Below,
-                                .storage = m->storage, .deep = m->deep - 1));
+    TR_OR_REFUSE(ctx, m,
+                 tr_ask(ctx, child, &out, TR_SECONDS(5), Below,
+                        .storage = m->storage, .deep = m->deep - 1));
     return tr_reply(ctx, m, .value = out.value);
 }
 
@@ -123,12 +123,12 @@ static void test_ST_a_path_that_is_no_key_is_refused(void **state)
     tr_storage_close(store);
 }
 
-static tr_err read_all(stage *it, tr_ref ref, const char *kind,
-                       const char *key, const char *says)
+static tr_err read_all(stage *it, tr_ref ref, const char *kind, const char *key,
+                       const char *says)
 {
     Acted out;
-    expect_ok(tr_ask(it->sys, ref, &out, TR_SECONDS(5), ReadAll,
-                     .kind = kind, .key = key));
+    expect_ok(tr_ask(it->sys, ref, &out, TR_SECONDS(5), ReadAll, .kind = kind,
+                     .key = key));
     tr_err err = (tr_err)out.value;
     if (says != NULL) {
         assert_non_null(strstr(out.text, says));
@@ -155,8 +155,7 @@ static void test_ST_events_are_read_from_a_store_by_a_key(void **state)
     expect_ok(read_all(&it, with, "saver", "a", NULL));
     expect_ok(read_all(&it, with, NULL, NULL, NULL));
     expect_err(read_all(&it, with, "saver", NULL, "is no key"), TR_EINVAL);
-    expect_err(read_all(&it, with, "saver", longest, "is no key"),
-               TR_ELIMIT);
+    expect_err(read_all(&it, with, "saver", longest, "is no key"), TR_ELIMIT);
     stage_close(&it);
     tr_storage_close(store);
 }
@@ -183,9 +182,9 @@ static void test_SH_virtual_actors_are_ended_in_half_of_the_time(void **state)
     tr_close_report report = {.size = sizeof(report)};
     (void)state;
     stage_open(&it);
-    expect_ok(tr_host(it.sys, slow,
-                      .spawn = TR_OPTIONS(tr_spawn_options,
-                                          .stop_timeout = TR_MINUTES(60))));
+    expect_ok(tr_host(
+        it.sys, slow,
+        .spawn = TR_OPTIONS(tr_spawn_options, .stop_timeout = TR_MINUTES(60))));
     tr_tell(it.sys, tr_virtual(it.sys, "slow", "a"), Act, .fn = 0);
     stage_pass(&it, TR_SECONDS(1));
     tr_probe_free(it.probe);

@@ -19,8 +19,8 @@ static record happened;
 static int tick(void)
 {
     // Relaxed: the end of the system orders it before the look.
-    return atomic_fetch_add_explicit(&happened.next, 1,
-                                     memory_order_relaxed) + 1;
+    return atomic_fetch_add_explicit(&happened.next, 1, memory_order_relaxed) +
+           1;
 }
 
 typedef struct Hooked {
@@ -100,8 +100,7 @@ static void closed_everywhere(void (*prepare)(stage *s),
         tr_close_report report = {.size = sizeof(report)};
         tr_nanos start = seed != 0 ? tr_sim_now(s.sim) : 0;
         tr_err err = tr_system_close_report(s.sys, 0, &report);
-        check(&s, err, &report,
-              seed != 0 ? tr_sim_now(s.sim) - start : 0);
+        check(&s, err, &report, seed != 0 ? tr_sim_now(s.sim) - start : 0);
         tr_sim_free(s.sim);
     }
 }
@@ -257,9 +256,8 @@ static void often_terminated(stage *s)
     mourn(s, a);
     tr_thread *threads[3];
     for (int i = 0; i < 3; i++) {
-        assert_int_equal(tr_thread_start(s->sys, &threads[i], terminate_it,
-                                         s->sys),
-                         TR_OK);
+        assert_int_equal(
+            tr_thread_start(s->sys, &threads[i], terminate_it, s->sys), TR_OK);
     }
     (void)ended(s, a);
     for (int i = 0; i < 3; i++) {
@@ -312,9 +310,9 @@ typedef struct Parent {
 
 static tr_err parent_pre_stop(tr_ctx *ctx, Parent *self)
 {
-    tr_ref ref = tr_spawn(ctx, player, .name = "last",
-                          TR_INIT(player, .probe = self->probe,
-                                  .says = POST_STOP));
+    tr_ref ref =
+        tr_spawn(ctx, player, .name = "last",
+                 TR_INIT(player, .probe = self->probe, .says = POST_STOP));
     tr_tell(ctx, self->probe, Note, .text = "pre", .number = tr_ref_err(ref));
     // So that it has started before it is stopped.
     return tr_started(ctx, ref, 0);
@@ -323,8 +321,7 @@ static tr_err parent_pre_stop(tr_ctx *ctx, Parent *self)
 static tr_err parent_post_stop(tr_ctx *ctx, Parent *self, tr_reason reason)
 {
     tr_ref ref = tr_spawn(ctx, player, TR_INIT(player, .probe = self->probe));
-    tr_tell(ctx, self->probe, Note, .text = "post",
-            .number = tr_ref_err(ref));
+    tr_tell(ctx, self->probe, Note, .text = "post", .number = tr_ref_err(ref));
     (void)reason;
     return TR_OK;
 }
@@ -388,9 +385,8 @@ static void count_ends(void *user, const tr_type *type, const void *event)
 
 static void with_listeners(stage *s)
 {
-    assert_int_equal(tr_on_event(s->sys, tr_lifecycle, count_ends,
-                                 &happened.next),
-                     TR_OK);
+    assert_int_equal(
+        tr_on_event(s->sys, tr_lifecycle, count_ends, &happened.next), TR_OK);
     for (int i = 0; i < 20; i++) {
         (void)PLAY(s, NULL, ());
     }
@@ -403,8 +399,7 @@ static void heard_all(stage *s, tr_err err, const tr_close_report *report,
     (void)took;
     assert_int_equal(err, TR_OK);
     // Relaxed: the system is gone.
-    assert_int_equal(atomic_load_explicit(&happened.next,
-                                          memory_order_relaxed),
+    assert_int_equal(atomic_load_explicit(&happened.next, memory_order_relaxed),
                      20);
     assert_int_equal(report->stopped, 20);
 }
@@ -494,8 +489,7 @@ int main(void)
         cmocka_unit_test(test_SH9_SP23_terminate_again_and_at_once),
         cmocka_unit_test(
             test_SH10_C12_run_returns_when_an_actor_ends_the_system),
-        cmocka_unit_test(
-            test_SP23_rule_24_no_child_is_born_after_pre_stop),
+        cmocka_unit_test(test_SP23_rule_24_no_child_is_born_after_pre_stop),
         cmocka_unit_test(test_SH6_SH14_EV5_callbacks_hear_of_the_end),
         cmocka_unit_test(test_SH8_what_belongs_to_the_system_ends_after_it),
         cmocka_unit_test(test_SH11_SH12_who_has_for_ever_is_not_forced),

@@ -96,16 +96,15 @@ static void test_rule_28_kill_while_events_are_in_flight(void **state)
     fixture *f = *state;
     static slow_store slow;  // outlives the system
     slow_open(&slow, f->inner);
-    tr_ref ref = tr_spawn(f->sys, ledger, .name = "ray",
-                          .storage = &slow.base);
+    tr_ref ref = tr_spawn(f->sys, ledger, .name = "ray", .storage = &slow.base);
     tr_probe *probe;
     TR_MUST(tr_probe_new(&probe, f->sys));
     tr_probe_watch(probe, ref);
     tr_tell(probe, ref, Deposit, .cents = 5, .memo = "late");
     slow_wait(&slow);
     tr_kill(f->sys, ref);
-    tr_ref next = tr_spawn(f->sys, ledger, .name = "ray",
-                           .storage = &slow.base);
+    tr_ref next =
+        tr_spawn(f->sys, ledger, .name = "ray", .storage = &slow.base);
     assert_int_equal(tr_ref_err(next), TR_EEXIST);  // it has not ended
     slow_release(&slow);
     assert_int_equal(tr_expect(probe, TR_SECONDS(60), tr_terminated)->reason,
@@ -189,8 +188,8 @@ static bool run_without_memory(fixture *f, int64_t n)
     tr_tell(f->sys, ref, Crash);
     (void)!tr_ask(f->sys, ref, NULL, TR_SECONDS(60), Write, .line = "w");
     // Relaxed: it has all been answered.
-    bool reached = atomic_load_explicit(&f->sys->mem.fail_at,
-                                        memory_order_relaxed) < 0;
+    bool reached =
+        atomic_load_explicit(&f->sys->mem.fail_at, memory_order_relaxed) < 0;
     tri_mem_fail_after(&f->sys->mem, -1);
     tr_stop(f->sys, ref);
     (void)!tr_join(f->sys, ref, TR_SECONDS(60), NULL, NULL);

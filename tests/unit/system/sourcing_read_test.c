@@ -155,9 +155,9 @@ static void test_ST5_ST9_whose_events_are_read(void **state)
                             .kind = "ledger", .key = "/user/una"),
                      TR_OK);
     assert_int_equal(sum.cents, 9);
-    assert_int_equal(tr_ask(f->sys, ref, &sum, TR_SECONDS(60), Peek,
-                            .kind = "ledger"),
-                     TR_EINVAL);
+    assert_int_equal(
+        tr_ask(f->sys, ref, &sum, TR_SECONDS(60), Peek, .kind = "ledger"),
+        TR_EINVAL);
     assert_non_null(strstr(tr_error_text(f->sys), "ledger/ is no key"));
 }
 
@@ -203,8 +203,7 @@ static void test_ST1_ST2_another_serializer_can_be_plugged_in(void **state)
     const tr_serializer hex = {"hex", write_hex, read_hex, (void *)&written};
     const tr_serializer *all[] = {NULL, &hex, &hex};
     for (int i = 0; i < 3; i++) {  // each reads what those before wrote
-        tr_ref ref = spawn_with(f, ledger, .name = "uma",
-                                .serializer = all[i]);
+        tr_ref ref = spawn_with(f, ledger, .name = "uma", .serializer = all[i]);
         expect(f, ref, 3 * i, i ? "u" : NULL, 3 * (uint64_t)i);
         assert_int_equal(deposit(f, ref, 1, "u", 3), TR_OK);
         tr_tell(f->sys, ref, Crash);
@@ -213,8 +212,9 @@ static void test_ST1_ST2_another_serializer_can_be_plugged_in(void **state)
     }
     assert_true(written > 0);
     drop_snapshot(f, KEY("uma"));
-    expect_no_start(f, spawn_doomed(f, ledger, .name = "uma",
-                                    .serializer = &tr_serializer_binary),
+    expect_no_start(f,
+                    spawn_doomed(f, ledger, .name = "uma",
+                                 .serializer = &tr_serializer_binary),
                     KEY("uma"), "event 4, a Deposited", "serializer hex");
 }
 
@@ -223,9 +223,9 @@ static void test_ST1_the_compact_form_and_json_know_each_other(void **state)
     fixture *f = *state;
     tr_captured seen;
     for (int i = 0; i < 4; i++) {
-        tr_ref ref = spawn_with(f, ledger, .name = "vic",
-                                .serializer = i % 2 ? &tr_serializer_binary
-                                                    : NULL);
+        tr_ref ref =
+            spawn_with(f, ledger, .name = "vic",
+                       .serializer = i % 2 ? &tr_serializer_binary : NULL);
         expect(f, ref, 3 * i, i ? "v" : NULL, 3 * (uint64_t)i);
         assert_int_equal(deposit(f, ref, 1, "v", 3), TR_OK);
         end(f, ref);
@@ -235,8 +235,8 @@ static void test_ST1_the_compact_form_and_json_know_each_other(void **state)
         if (seen.call == TR_STORE_APPEND) {
             binary |= seen.size > 17 &&
                       memcmp(seen.bytes, "Deposited/binary ", 17) == 0;
-            json |= seen.size > 11 &&
-                    memcmp(seen.bytes, "Deposited {", 11) == 0;
+            json |=
+                seen.size > 11 && memcmp(seen.bytes, "Deposited {", 11) == 0;
         }
     }
     assert_true(binary);
@@ -247,9 +247,9 @@ static void test_ST1_a_serializer_needs_a_name(void **state)
 {
     fixture *f = *state;
     const tr_serializer none = {"not a name", write_hex, read_hex, NULL};
-    assert_int_equal(tr_ref_err(spawn_with(f, ledger, .name = "wes",
-                                           .serializer = &none)),
-                     TR_EINVAL);
+    assert_int_equal(
+        tr_ref_err(spawn_with(f, ledger, .name = "wes", .serializer = &none)),
+        TR_EINVAL);
 }
 
 int main(void)

@@ -100,9 +100,8 @@ static void test_a_failed_snapshot_is_no_failure(void **state)
 static void test_a_snapshot_ahead_of_its_events_is_refused(void **state)
 {
     fixture *f = *state;
-    assert_int_equal(save_text(f->inner, KEY("ned"), 0,
-                               "Ledger@9 {\"cents\":9}"),
-                     TR_OK);
+    assert_int_equal(
+        save_text(f->inner, KEY("ned"), 0, "Ledger@9 {\"cents\":9}"), TR_OK);
     append_raw(f, KEY("ned"), 0, "Withdrawn {\"cents\":1}");
     expect_no_start(f, spawn_doomed(f, ledger, .name = "ned"), KEY("ned"),
                     "event 9", "1");
@@ -131,8 +130,8 @@ static void test_ST9_ST15_a_snapshot_of_other_events_is_refused(void **state)
 
 static void test_a_snapshot_with_a_strange_head_is_replaced(void **state)
 {
-    static const char *const heads[] = {"#", "#x1", "#1A", "#1#2", "1#",
-                                        "#11112222333344445"};
+    static const char *const heads[] = {"#",    "#x1", "#1A",
+                                        "#1#2", "1#",  "#11112222333344445"};
     fixture *f = *state;
     tr_ref ref = spawn_with(f, ledger, .name = "tom");
     assert_int_equal(deposit(f, ref, 1, "t", EVERY + 1), TR_OK);

@@ -33,8 +33,8 @@ static void test_ST9_ST19_events_are_replayed_at_start(void **state)
 static void test_ST20_restart_replays(void **state)
 {
     fixture *f = *state;
-    tr_ref ref = spawn_with(f, ledger, .name = "bob",
-                            TR_INIT(ledger, .cents = 1000));
+    tr_ref ref =
+        spawn_with(f, ledger, .name = "bob", TR_INIT(ledger, .cents = 1000));
     assert_int_equal(deposit(f, ref, 5, "five", 3), TR_OK);
     tr_tell(f->sys, ref, Crash);
     expect(f, ref, 1015, "five", 3);
@@ -47,19 +47,19 @@ static void test_ST11_ST12_events_are_stored_all_or_none(void **state)
 {
     fixture *f = *state;
     tr_ref ref = spawn_with(f, ledger, .name = "cid");
-    assert_int_equal(tr_ask(f->sys, ref, NULL, TR_SECONDS(60), Move, .in = 50,
-                            .out = 20),
-                     TR_OK);
+    assert_int_equal(
+        tr_ask(f->sys, ref, NULL, TR_SECONDS(60), Move, .in = 50, .out = 20),
+        TR_OK);
     expect(f, ref, 30, NULL, 2);
     assert_int_equal(count_calls(f, TR_STORE_APPEND), 1);
     tr_storage_fail_nth(f->store, 1, TR_ESTORAGE);
-    assert_int_equal(tr_ask(f->sys, ref, NULL, TR_SECONDS(60), Move, .in = 9,
-                            .out = 1),
-                     TR_ESTORAGE);
+    assert_int_equal(
+        tr_ask(f->sys, ref, NULL, TR_SECONDS(60), Move, .in = 9, .out = 1),
+        TR_ESTORAGE);
     expect(f, ref, 30, NULL, 2);
-    assert_int_equal(tr_ask(f->sys, ref, NULL, TR_SECONDS(60), Move, .in = 9,
-                            .out = 1),
-                     TR_OK);
+    assert_int_equal(
+        tr_ask(f->sys, ref, NULL, TR_SECONDS(60), Move, .in = 9, .out = 1),
+        TR_OK);
     expect(f, ref, 38, NULL, 4);
 }
 
@@ -106,8 +106,7 @@ static void test_events_lists_and_texts_are_copied(void **state)
     }
     for (int round = 0; round < 2; round++) {
         assert_int_equal(tr_ask(f->sys, ref, &v, TR_SECONDS(60), Get), TR_OK);
-        assert_string_equal(v.lines,
-                            "<even><odd><even><odd><even><odd>");
+        assert_string_equal(v.lines, "<even><odd><even><odd><even><odd>");
         tr_drop(Value, &v);
         tr_tell(f->sys, ref, Crash);
     }
@@ -120,9 +119,9 @@ static void test_misuse_of_events_is_refused(void **state)
     fixture *f = *state;
     tr_ref ref = spawn_with(f, ledger, .name = "gil");
     for (int32_t how = 0; how < 5; how++) {
-        assert_int_equal(tr_ask(f->sys, ref, NULL, TR_SECONDS(60), Misuse,
-                                .how = how),
-                         wanted[how]);
+        assert_int_equal(
+            tr_ask(f->sys, ref, NULL, TR_SECONDS(60), Misuse, .how = how),
+            wanted[how]);
     }
     expect(f, ref, 0, NULL, 0);
     assert_int_equal(count_calls(f, TR_STORE_APPEND), 0);
@@ -183,9 +182,9 @@ static void test_a_panic_while_applying_stores_nothing(void **state)
     fixture *f = *state;
     tr_ref ref = spawn_with(f, ledger, .name = "quo");
     assert_int_equal(deposit(f, ref, 1, "q", 1), TR_OK);
-    assert_int_equal(tr_ask(f->sys, ref, NULL, TR_SECONDS(60), Write,
-                            .line = "panic"),
-                     TR_EPANIC);
+    assert_int_equal(
+        tr_ask(f->sys, ref, NULL, TR_SECONDS(60), Write, .line = "panic"),
+        TR_EPANIC);
     expect(f, ref, 1, "q", 1);
     end(f, ref);
     append_raw(f, KEY("quo"), 1, "Noted {\"line\":\"panic\"}");

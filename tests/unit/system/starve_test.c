@@ -55,8 +55,11 @@ static int64_t open_starving(const tr_system_options *options)
 
 static void test_rule_27_a_system_opens_or_says_why_not(void **state)
 {
-    tr_system_options options = {.size = sizeof(options), .workers = 2,
-                                 .name = "a", .ns = "b", .log_level = 9};
+    tr_system_options options = {.size = sizeof(options),
+                                 .workers = 2,
+                                 .name = "a",
+                                 .ns = "b",
+                                 .log_level = 9};
     (void)state;
     assert_true(open_starving(&options) > 10 || !STARVE_WORKS);
     options.poll = true;
@@ -87,12 +90,12 @@ static void test_SV27_a_system_of_bad_options(void **state)
 {
     tr_system *sys;
     (void)state;
-    expect_err(tr_system_open(&sys, .supervision =
-                                        TR_SUPERVISE(.on_failure = 77)),
-               TR_EINVAL);
-    expect_err(tr_system_open(&sys, .user_supervision =
-                                        TR_SUPERVISE(.scope = 77)),
-               TR_EINVAL);
+    expect_err(
+        tr_system_open(&sys, .supervision = TR_SUPERVISE(.on_failure = 77)),
+        TR_EINVAL);
+    expect_err(
+        tr_system_open(&sys, .user_supervision = TR_SUPERVISE(.scope = 77)),
+        TR_EINVAL);
     assert_null(sys);
     // Many workers are as many as there can be, all numbers are taken.
     expect_ok(tr_system_open(&sys, .poll = true, .workers = 100000,
@@ -105,7 +108,8 @@ static void test_SV27_a_system_of_bad_options(void **state)
 static void test_rule_27_threads_that_cannot_be_started(void **state)
 {
     fail_world *fail = fail_world_new(tri_world_posix());
-    tr_system_options options = {.size = sizeof(options), .workers = 3,
+    tr_system_options options = {.size = sizeof(options),
+                                 .workers = 3,
                                  .world = fail_world_of(fail),
                                  .log_level = 9};
     uint32_t refused = 0;
@@ -153,8 +157,8 @@ static tr_err act_late(tr_ctx *ctx, puppet *self, const Act *m, void *arg)
     fail_world_arm(it->fail, 1, FAIL_CALL);
     it->blocking = tr_blocking(ctx, quick, NULL);
     fail_world_arm(it->fail, 1, FAIL_CALL);
-    it->waiting = tr_wait_fd(ctx, it->ends[0], TR_FD_READ, TR_SECONDS(60),
-                             &ready);
+    it->waiting =
+        tr_wait_fd(ctx, it->ends[0], TR_FD_READ, TR_SECONDS(60), &ready);
     fail_world_arm(it->fail, 0, FAIL_CALL);
     return tr_reply(ctx, m, .value = 1);
 }
@@ -175,8 +179,8 @@ static void test_DP4_IO_threads_that_are_started_late(void **state)
 {
     stage it;
     late l = {.fail = fail_world_new(tri_world_posix())};
-    tr_system_options options = {.size = sizeof(options), .workers = 1,
-                                 .world = fail_world_of(l.fail)};
+    tr_system_options options = {
+        .size = sizeof(options), .workers = 1, .world = fail_world_of(l.fail)};
     (void)state;
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, l.ends), 0);
     stage_open_real(&it, &options);
@@ -189,8 +193,7 @@ static void test_DP4_IO_threads_that_are_started_late(void **state)
     fail_world_arm(l.fail, 1, FAIL_CALL);
     expect_err(tr_dispatcher_add(it.sys, "mine", .threads = 2), TR_ENOMEM);
     fail_world_arm(l.fail, 1, FAIL_CALL);
-    expect_err(tr_ref_err(stage_spawn(&it, .dispatcher = "pinned")),
-               TR_ELIMIT);
+    expect_err(tr_ref_err(stage_spawn(&it, .dispatcher = "pinned")), TR_ELIMIT);
     fail_world_arm(l.fail, 1, FAIL_CALL);
     expect_err(tr_ref_err(stage_spawn(&it, .dispatcher = "concurrent")),
                TR_ENOMEM);
@@ -200,8 +203,7 @@ static void test_DP4_IO_threads_that_are_started_late(void **state)
     expect_ok(stage_ask(&it, stage_spawn(&it, .dispatcher = "concurrent"),
                         act_nothing, NULL));
     // One that has ended leaves its thread to the next.
-    tr_ref pinned = stage_spawn(&it, .dispatcher = "pinned",
-                                .joinable = true);
+    tr_ref pinned = stage_spawn(&it, .dispatcher = "pinned", .joinable = true);
     tr_stop(it.sys, pinned);
     expect_ok(tr_join(it.sys, pinned, TR_SECONDS(60), NULL, NULL));
     expect_ok(stage_ask(&it, stage_spawn(&it, .dispatcher = "pinned"),
@@ -433,11 +435,11 @@ static void test_SH12_closing_without_memory(void **state)
         tr_system *sys;
         tr_close_report report = {.size = sizeof(report)};
         expect_ok(tr_sim_new(&sim, 1));
-        expect_ok(tr_system_open(&sys, .world = tr_sim_world(sim),
-                                 .log_level = 9));
+        expect_ok(
+            tr_system_open(&sys, .world = tr_sim_world(sim), .log_level = 9));
         stage it = {.sys = sys, .sim = sim};
-        tr_ref ref = stage_spawn(&it, .name = "one",
-                                 .stop_timeout = TR_SECONDS(1000));
+        tr_ref ref =
+            stage_spawn(&it, .name = "one", .stop_timeout = TR_SECONDS(1000));
         act_tell(sys, ref, act_sleep, TR_SECONDS(500));
         tr_sim_advance(sim, TR_SECONDS(1));
         starve_arm(n);

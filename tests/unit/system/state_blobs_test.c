@@ -31,7 +31,8 @@ static tr_err on_put(tr_ctx *ctx, Album *self, const Put *m)
 {
     for (uint32_t i = 0; i <= m->times; i++) {
         Page pages[2] = {{m->image, "one"}, {self->cover, "two"}};
-        Album next = {.cover = m->image, .pages = {pages, 2},
+        Album next = {.cover = m->image,
+                      .pages = {pages, 2},
                       .last = TR_SOME({m->image, "three"})};
         tr_err err = tr_persist(ctx, self, &next);
         if (err != TR_OK) {
@@ -75,8 +76,8 @@ static tr_err on_add(tr_ctx *ctx, Album *self, const Put *m)
 {
     for (uint32_t i = 0; i <= m->times; i++) {
         Page pages[2] = {{m->image, "one"}, {self->cover, "two"}};
-        tr_err err = tr_emit(ctx, self, Added, .image = m->image,
-                             .pages = {pages, 2});
+        tr_err err =
+            tr_emit(ctx, self, Added, .image = m->image, .pages = {pages, 2});
         if (err != TR_OK) {
             return tr_refuse(ctx, m, err, "%s", tr_error_text(ctx));
         }
@@ -99,8 +100,7 @@ static tr_err on_read(tr_ctx *ctx, Album *self, const Read *m)
 
 TR_ACTOR(sourced, Album, TR_ON(Put, on_add), TR_ON_READ(Get, on_get),
          TR_ON(Read, on_read), TR_ON(Scribble, on_scribble),
-         TR_ON(Crash, on_crash), TR_APPLY(Added, added),
-         TR_SNAPSHOT_EVERY(3));
+         TR_ON(Crash, on_crash), TR_APPLY(Added, added), TR_SNAPSHOT_EVERY(3));
 
 static const tr_actor_def *const both[] = {&album, &sourced};
 
@@ -229,8 +229,7 @@ static void test_decoded_events_are_let_go(void **state)
     Cover cover;
     tr_ref ref = spawn(f, &sourced, "ann");
     assert_int_equal(put(f, ref, f->blob, 5), TR_OK);
-    assert_int_equal(tr_ask(f->sys, ref, &cover, TR_SECONDS(60), Read),
-                     TR_OK);
+    assert_int_equal(tr_ask(f->sys, ref, &cover, TR_SECONDS(60), Read), TR_OK);
     assert_int_equal(cover.pages, 5);
     expect_let_go(f, cover.image);
     assert_int_equal(tri_blob_holds(f->blob), 1);

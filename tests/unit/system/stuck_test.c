@@ -20,7 +20,9 @@
 TR_MESSAGE(Block);
 TR_REQUEST(Echo, tr_none);
 
-typedef struct Blocker { sem_t *go_on; } Blocker;
+typedef struct Blocker {
+    sem_t *go_on;
+} Blocker;
 
 static tr_err on_block(tr_ctx *ctx, Blocker *self, const Block *m)
 {
@@ -72,12 +74,12 @@ static void test_DP8_blocked_handlers_are_told_and_passed_by(void **state)
                            .handler_limit = TR_FOREVER));
     TR_MUST(tr_probe_new(&probe, sys));
     tr_probe_subscribe(probe, tr_stuck);
-    tr_ref one = tr_spawn(sys, blocker, .name = "one",
-                          .handler_limit = TR_MS(50),
-                          TR_INIT(blocker, .go_on = &go_on));
-    tr_ref two = tr_spawn(sys, blocker, .name = "two",
-                          .handler_limit = TR_MS(50),
-                          TR_INIT(blocker, .go_on = &go_on));
+    tr_ref one =
+        tr_spawn(sys, blocker, .name = "one", .handler_limit = TR_MS(50),
+                 TR_INIT(blocker, .go_on = &go_on));
+    tr_ref two =
+        tr_spawn(sys, blocker, .name = "two", .handler_limit = TR_MS(50),
+                 TR_INIT(blocker, .go_on = &go_on));
     TR_MUST(tr_started(sys, one, TR_SECONDS(60)));
     TR_MUST(tr_started(sys, two, TR_SECONDS(60)));
     tr_tell(sys, one, Block);
@@ -85,8 +87,7 @@ static void test_DP8_blocked_handlers_are_told_and_passed_by(void **state)
     for (int i = 0; i < 2; i++) {
         const tr_stuck *told = tr_expect(probe, TR_SECONDS(60), tr_stuck);
         assert_string_equal(told->type, "Block");
-        assert_true(tr_ref_eq(told->actor, one) ||
-                    tr_ref_eq(told->actor, two));
+        assert_true(tr_ref_eq(told->actor, one) || tr_ref_eq(told->actor, two));
         assert_true(told->since_ns > 0);
     }
     tr_actor_info info = {.size = sizeof(info)};
