@@ -43,7 +43,7 @@ int64_t bench_rss(void)
     return (int64_t)resident * sysconf(_SC_PAGESIZE);
 }
 
-/* splitmix64: one addition apart, so every start value serves. */
+/* Returns the next number of splitmix64; any start value works. */
 uint64_t bench_random(uint64_t *dice)
 {
     uint64_t x = (*dice += UINT64_C(0x9e3779b97f4a7c15));

@@ -1,11 +1,10 @@
 /*
  * bench.h - what the workloads of troupe-bench share.
  *
- * A workload is a function that builds its actors in bench.sys, lets them run
- * and returns one figure. The actors carry a `bench *` in their state; time
- * runs from bench_begin to bench_end, and the main thread sleeps in between
- * (it takes no CPU from the workers). Everything here may be called from any
- * thread.
+ * A workload is a function that spawns its actors in bench.sys, lets them run
+ * and returns one figure. The actors have a `bench *` in their state. Time is
+ * measured from bench_begin to bench_end; the main thread sleeps in between and
+ * takes no CPU from the workers. All functions may be called from any thread.
  */
 #ifndef TROUPE_BENCH_H
 #define TROUPE_BENCH_H
@@ -16,7 +15,7 @@
 
 #include "troupe/troupe.h"
 
-/* One run, as the command line asked for it. */
+/* One run, as the command line says. */
 typedef struct bench {
     const char *workload;
     uint32_t workers;
@@ -43,7 +42,7 @@ typedef struct bench_workload {
     double (*run)(bench *b);
 } bench_workload;
 
-/* Each group ends with a row without a name. */
+/* Each array ends with a row without a name. */
 extern const bench_workload bench_messages[];
 extern const bench_workload bench_meetings[];
 extern const bench_workload bench_spawns[];
@@ -57,20 +56,26 @@ extern const bench_workload bench_virtuals[];
 extern const bench_workload bench_sqlite[];    // if BENCH_SQLITE
 extern const bench_workload bench_postgres[];  // if BENCH_POSTGRES
 
-/* Monotonic time in seconds. */
+/* Returns the monotonic time in seconds. */
 double bench_now(void);
-/* Sleeps the calling thread; never from a handler. */
+/* Puts the calling thread to sleep; not for handlers. */
 void bench_sleep(double seconds);
-/* CPU time of the process so far, in seconds. */
+/* Returns the CPU time of the process so far, in seconds. */
 double bench_cpu_time(void);
-/* Resident memory of the process now, in bytes. */
+/* Returns the resident memory of the process, in bytes. */
 int64_t bench_rss(void);
-/* The next number of a small generator: same seed, same numbers. */
+/* Returns the next number of a small generator: same seed, same numbers. */
 uint64_t bench_random(uint64_t *dice);
-/* A number below `below` from the upper bits of a dice value. */
+/*
+ * Returns a number below `below`, from the upper bits of a value of the
+ * generator.
+ */
 uint64_t bench_below(uint64_t dice, uint64_t below);
 
-/* Marks the start and the end of the measured time; the end wakes the main. */
+/*
+ * Mark the start and the end of the measured time; the end wakes the main
+ * thread.
+ */
 void bench_begin(bench *b);
 void bench_end(bench *b);
 /* Sleeps until bench_end; returns the measured seconds. */
@@ -78,11 +83,11 @@ double bench_wait(bench *b);
 
 /* Opens another system with the same workers; the caller owns it. */
 tr_system *bench_open(const bench *b);
-/* Memory that must be there: ends the process when it is not. */
+/* Allocates memory; ends the process if there is none. */
 void *bench_alloc(int64_t count, size_t size);
 /* Sorts the samples (in seconds) and reports p50 and p99 as a fact. */
 void bench_percentiles(const char *what, double *seconds, int64_t count);
-/* Says that a count did not match and ends the process with status 3. */
+/* Reports that a count does not match and ends the process with status 3. */
 void bench_verify(bool ok, const char *what);
 
 #endif

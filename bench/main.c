@@ -5,9 +5,9 @@
  *   troupe-bench WORKLOAD [--workers N] [--scale X] [--seed S]
  *                         [--count N] [--width W] [--seconds S]
  *
- * Standard output gets the line `workload value unit`, standard error the
- * facts beside it, each after a `#`. The exit status is 0, 2 for a wrong
- * command line, 3 when a workload's own count did not match.
+ * Standard output gets the line `workload value unit`, standard error gets
+ * details, each after a `#`. The exit status is 0, 2 for a wrong command line,
+ * 3 if a count of the workload does not match.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -62,7 +62,7 @@ static int usage(void)
     return 2;
 }
 
-/* Between half and one and a half of the usual size, if there is a seed. */
+/* With a seed: chooses a size between half and one and a half of the usual. */
 static int64_t drawn(bench *b, double usual)
 {
     if (b->seed != 0)
@@ -70,7 +70,7 @@ static int64_t drawn(bench *b, double usual)
     return usual < 1 ? 1 : (int64_t)usual;
 }
 
-/* Fills *b from the command line; false if it is not one. */
+/* Fills in *b from the command line; returns false if that is wrong. */
 static bool read_options(bench *b, int argc, char **argv)
 {
     for (int i = 2; i < argc; i += 2) {

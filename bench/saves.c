@@ -1,10 +1,10 @@
 /*
  * saves.c - actors that save as fast as their store answers.
  *
- * There are b->w tokens. Whoever has one saves its state and passes the token
- * to another actor of the same residue, so b->w saves are on their way at any
- * time, spread over b->n keys; with as many keys as tokens everybody keeps its
- * own.
+ * There are b->w tokens. An actor that has a token saves its state and passes
+ * the token to the next actor of the same residue, so b->w saves are under way
+ * at any time, spread over b->n keys. With as many keys as tokens each actor
+ * keeps its token.
  */
 #include "saves.h"
 
@@ -31,7 +31,10 @@ typedef struct Bank {
     bool filled;  // all states are stored
 } Bank;
 
-/* What an actor's state cannot hold: it is stored. One at a time. */
+/*
+ * Data that the actor's state cannot hold, because the state is stored. One run
+ * at a time.
+ */
 static Bank bank;
 
 static int64_t index_of(tr_ctx *ctx)
@@ -67,7 +70,7 @@ static tr_err vault_turn(tr_ctx *ctx, Vault *self, const Turn *m)
     return TR_OK;
 }
 
-/* Saves once; then it is the turn of the next actor of the same residue. */
+/* Saves once and passes the token to the next actor of the same residue. */
 static tr_err vault_fill(tr_ctx *ctx, Vault *self, const Fill *m)
 {
     (void)m;
@@ -83,7 +86,7 @@ static tr_err vault_fill(tr_ctx *ctx, Vault *self, const Fill *m)
     return TR_OK;
 }
 
-/* After the load, which must have found what was saved. */
+/* Runs after the load and checks that it found what was saved. */
 static tr_err vault_start(tr_ctx *ctx, Vault *self)
 {
     (void)ctx;
@@ -95,7 +98,7 @@ static tr_err vault_start(tr_ctx *ctx, Vault *self)
 TR_ACTOR(vault, Vault, TR_HOOK(pre_start, vault_start), TR_ON(Turn, vault_turn),
          TR_ON(Fill, vault_fill));
 
-/* Until so many have loaded their states. */
+/* Waits until this many actors have loaded their states. */
 static void wait_started(int64_t count)
 {
     while (atomic_load_explicit(&bank.started, memory_order_relaxed) < count)
@@ -115,7 +118,7 @@ static void spawn_all(bench *b, tr_storage *store, bool filled)
         char name[SAVES_KEY_SIZE];
         snprintf(name, sizeof(name), "v%lld", (long long)i);
         bank.all[i] = tr_spawn(b->sys, vault, .name = name, .storage = store);
-        // Not all at once: each that loads has a stack until it is done.
+        // In groups: each actor needs a stack while it loads.
         if (i % STARTING_STEP == 0) wait_started(i - STARTING_MAX);
     }
     wait_started(b->n);

@@ -1,6 +1,6 @@
 /*
- * wl_ask.c - request and reply: from a thread outside, and between actors by
- * straight-line code that waits inside its handler.
+ * wl_ask.c - asks: from an outside thread, and between actors that wait inside
+ * their handlers.
  */
 #include <stdatomic.h>
 #include <stdlib.h>

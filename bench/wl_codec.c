@@ -1,6 +1,6 @@
 /*
- * wl_codec.c - a message of 64 bytes written and read, in the compact form and
- * as JSON; the latter beside cJSON on the same data, if the build has it.
+ * wl_codec.c - writes and reads a message of 64 bytes, in the binary form and
+ * as JSON; JSON is compared with cJSON on the same data, if the build has it.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -26,7 +26,7 @@ static const Order order = {.id = 123456789012,
 
 enum { TEXT_SIZE = 1024 };
 
-/* This thread's own time: others on the machine do not count. */
+/* Returns the CPU time of this thread; other load does not count. */
 static double cpu_now(void)
 {
     struct timespec t;
@@ -34,7 +34,7 @@ static double cpu_now(void)
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-/* Nanoseconds for one write and one read. */
+/* Returns the nanoseconds of one write and one read. */
 static double both_ways(bench *b, const tr_serializer *form)
 {
     char bytes[TEXT_SIZE];
@@ -81,7 +81,7 @@ static void with_cjson(const Order *from, Order *to, char text[TEXT_SIZE])
     json = cJSON_Parse(text);
     bench_verify(json != NULL, "parse");
     for (const cJSON *it = json->child; it != NULL; it = it->next) {
-        // In the order of the fields, which is the best case for a reader.
+        // In the order of the fields: the best case for a reader.
         switch (it->string[0]) {
         case 'i':
             to->id = (int64_t)it->valuedouble;

@@ -1,9 +1,9 @@
 /*
- * wl_cpu.c - handlers that compute: what a second worker is good for.
+ * wl_cpu.c - handlers that compute: what a second worker gains.
  *
  * One foreman spawns and starts all actors, so the work begins on one worker
  * and must be spread by the scheduler. Each handler runs a busy loop that was
- * calibrated before, then tells its actor to go on.
+ * calibrated before, then sends its actor the next message.
  */
 #include <stdatomic.h>
 #include <stdio.h>
@@ -25,7 +25,7 @@ typedef struct Worker {
     Site *site;
 } Worker;
 
-/* A chain of dependent steps that the compiler must not shorten. */
+/* Runs a chain of dependent steps that the compiler must not shorten. */
 static void busy(uint64_t loops)
 {
     uint64_t x = UINT64_C(88172645463325252);
@@ -37,7 +37,10 @@ static void busy(uint64_t loops)
     }
 }
 
-/* The loops that take `seconds` on an undisturbed core: the best of several. */
+/*
+ * Returns how many loops take `seconds` on an undisturbed core: the best of
+ * several.
+ */
 static uint64_t calibrate(double seconds)
 {
     double best = 1e9;

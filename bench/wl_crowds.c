@@ -1,9 +1,9 @@
 /*
- * wl_crowds.c - a million actors: what they cost idle, what they cost those
- * that are active, and traffic that goes everywhere.
+ * wl_crowds.c - a million actors: their cost when idle, what they cost the
+ * active ones, and messages to random ones.
  *
- * The traffic is made of walkers: a message that goes to a random member of
- * the crowd, and on from there, until its hops are used up.
+ * The messages are walkers: a message goes to a random member of the crowd, and
+ * on from there, until its hops are used up.
  */
 #include <stdatomic.h>
 #include <stdio.h>
@@ -27,7 +27,7 @@ typedef struct Crowd {
     tr_ref *all;
     uint64_t count;
     _Atomic int64_t greeted;  // members that have handled an Increment
-    _Atomic int64_t walking;  // walkers on their way
+    _Atomic int64_t walking;  // walkers under way
 } Crowd;
 
 typedef struct Member {
@@ -39,7 +39,7 @@ static tr_err member_increment(tr_ctx *ctx, Member *self, const Increment *m)
 {
     (void)ctx;
     self->seen += m->by;
-    // Relaxed: greet only counts; no other memory is handed over.
+    // Relaxed: greet only counts; it publishes no other memory.
     atomic_fetch_add_explicit(&self->crowd->greeted, 1, memory_order_relaxed);
     return TR_OK;
 }
@@ -78,7 +78,7 @@ static void greet(Crowd *crowd, tr_system *sys, tr_ref *all, int64_t count)
         bench_sleep(1e-3);
 }
 
-/* Sends the walkers off; returns the seconds until the last has arrived. */
+/* Sends the walkers and returns the seconds until the last has arrived. */
 static double walk(Crowd *crowd, tr_system *sys, int64_t walkers, int64_t hops)
 {
     uint64_t dice = crowd->b->seed;
@@ -163,7 +163,7 @@ static double run_active_among_idle(bench *b)
     return median(ratio, ROUNDS);
 }
 
-/* ---- random_1m, and what the memory alone costs ---- */
+/* ---- random_1m, and the cost of the memory alone ---- */
 
 typedef struct Line {
     _Alignas(CACHE_LINE) uint64_t value;
@@ -193,7 +193,10 @@ static void lines_free(Lines *lines)
         free(lines->table[t]);
 }
 
-/* Nanoseconds per message when three lines are touched independently. */
+/*
+ * Returns nanoseconds per message if three cache lines are touched
+ * independently.
+ */
 static double touch_independent(Lines *lines, int64_t n)
 {
     uint64_t dice = 1;
@@ -206,7 +209,9 @@ static double touch_independent(Lines *lines, int64_t n)
     return (bench_now() - begin) / (double)n * 1e9;
 }
 
-/* The same when each line says where the next one is, as a ref does. */
+/*
+ * Returns the same if each line has the address of the next one, as a ref has.
+ */
 static double touch_dependent(Lines *lines, int64_t n)
 {
     uint64_t dice = 1;

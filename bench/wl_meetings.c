@@ -1,6 +1,6 @@
 /*
- * wl_meetings.c - many actors that meet: at random (big) and through one
- * crowded place (chameneos).
+ * wl_meetings.c - many actors that meet: at random (big) and through one busy
+ * actor (chameneos).
  */
 #include <stdlib.h>
 
@@ -14,7 +14,7 @@ TR_MESSAGE(Meet, (int32_t, colour), (tr_ref, who));
 TR_MESSAGE(Change, (int32_t, colour));
 TR_MESSAGE(Leave);
 
-/* ---- big: everyone pings a random other, one ping in flight each ---- */
+/* ---- big: each actor pings random others, one ping in flight each ---- */
 
 typedef struct Mesh {
     bench *b;
@@ -26,7 +26,7 @@ typedef struct Peer {
     const Mesh *mesh;
     int64_t index;
     int64_t sent;
-    int64_t expected;  // who must answer the ping in flight
+    int64_t expected;  // the actor that must answer the ping in flight
     uint64_t dice;
 } Peer;
 
@@ -99,11 +99,11 @@ static double run_big(bench *b)
     for (int64_t i = 0; i < b->w; i++)
         tr_tell(b->sys, mesh.all[i], Begin);
     double seconds = bench_wait(b);
-    free(mesh.all);  // the last pong has been handled: nobody reads it now
+    free(mesh.all);  // the last pong has been handled: no actor reads it
     return 2.0 * (double)b->n * (double)b->w / seconds;
 }
 
-/* ---- chameneos: pairs are made in one place ---- */
+/* ---- chameneos: one actor makes the pairs ---- */
 
 typedef struct Creature {
     tr_ref mall;

@@ -1,6 +1,6 @@
 /*
- * wl_messages.c - the plain message paths: one pair, one stream, many streams
- * into one mailbox, one message round a ring.
+ * wl_messages.c - plain messages: one pair, one stream, many streams into one
+ * mailbox, one message around a ring.
  */
 #include <stdlib.h>
 

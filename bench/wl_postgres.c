@@ -1,6 +1,6 @@
 /*
- * wl_postgres.c - saves in a PostgreSQL server of its own, beside a plain loop
- * in libpq's pipeline mode that writes the same rows, as many at a time.
+ * wl_postgres.c - saves in a separate PostgreSQL server, compared with a plain
+ * loop in libpq's pipeline mode that writes the same rows, as many at a time.
  */
 #include <libpq-fe.h>
 #include <stdio.h>
@@ -80,7 +80,7 @@ static double run_saves(bench *b)
 {
     pg_server *server = pg_server_new();
     tr_storage *store;
-    // As a server that keeps its promises is run.
+    // The settings of a server whose commits are durable.
     pg_server_set(server, "fsync = on");
     pg_server_set(server, "shared_buffers = 256MB");
     pg_server_stop(server);

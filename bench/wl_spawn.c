@@ -1,8 +1,8 @@
 /*
- * wl_spawn.c - actors that come and go.
+ * wl_spawn.c - actors that are spawned and end.
  *
- * fork_join_create and skynet use ordinary children: spawned with tr_spawn
- * from a handler, given one message, ended by tr_stop on themselves.
+ * fork_join_create and skynet use ordinary children: spawned with tr_spawn from
+ * a handler, given one message, ended by tr_stop on themselves.
  */
 #include <stdatomic.h>
 #include <stdio.h>
@@ -201,7 +201,7 @@ typedef struct Twig {
 
 TR_ACTOR_FORWARD(twig, Twig);
 
-/* Itself, and size - 1 below it in equal parts. */
+/* Spawns the descendants: size - 1 actors below this one, in equal parts. */
 static tr_err twig_grow(tr_ctx *ctx, Twig *self, const Branch *m)
 {
     int64_t left = m->size - 1;

@@ -1,6 +1,7 @@
 /*
- * wl_sqlite.c - saves and loads in an SQLite file, beside a plain C loop that
- * writes the same journal, folds it the same way and waits for the same sync.
+ * wl_sqlite.c - saves and loads in an SQLite file, compared with a plain C loop
+ * that writes the same journal, folds it in the same way and waits for the same
+ * sync.
  */
 #include <limits.h>
 #include <sqlite3.h>
@@ -13,7 +14,7 @@
 #include "virtuals.h"
 
 #define FOLD_ROWS 32768  // as the store does
-/* The loop writes a sum's eight bytes, but does not compute any. */
+/* The loop writes the eight bytes of a checksum, but does not compute it. */
 #define RAW_SUM INT64_C(0x1234567890abcdef)
 
 /* ---- a file of its own ---- */
@@ -43,7 +44,7 @@ static void place_remove(const place *it)
     (void)rmdir(it->folder);
 }
 
-/* ---- by hand ---- */
+/* ---- the plain loop ---- */
 
 typedef struct raw {
     sqlite3 *handle;
@@ -134,7 +135,10 @@ static int by_number(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Keys have their numbers' order, so neighbours share pages. */
+/*
+ * Folds the journal. Keys are in the order of their numbers, so neighbours
+ * share pages.
+ */
 static void raw_fold(raw *r)
 {
     qsort(r->touched, (size_t)r->touched_count, sizeof(*r->touched), by_number);
@@ -180,7 +184,7 @@ static double raw_saves(bench *b)
     return value;
 }
 
-/* ---- ours ---- */
+/* ---- the store ---- */
 
 static double with_store(bench *b, double (*run)(bench *, tr_storage *))
 {

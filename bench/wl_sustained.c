@@ -1,10 +1,9 @@
 /*
- * wl_sustained.c - everything at once for as long as asked: memory must stay
- * flat.
+ * wl_sustained.c - everything at once for a given time: memory must not grow.
  *
- * Walkers cross a crowd of actors, a gardener spawns and ends actors, a
- * client asks and waits, an alarm ticks. The main thread reads the resident
- * memory while they run, then raises `over`, and every part comes home.
+ * Walkers cross a crowd of actors, a gardener spawns and ends actors, a client
+ * asks and waits, an alarm ticks. The main thread reads the resident memory
+ * while they run, then sets `over`, and every part ends.
  */
 #include <stdatomic.h>
 #include <stdio.h>
@@ -13,7 +12,7 @@
 #include "bench.h"
 
 enum { WALKERS = 200, BRANCHES = 64, SAMPLES = 60 };
-#define FIRST_SHARE 0.1  // of the run, before memory counts as settled
+#define FIRST_SHARE 0.1  // of the run, before growth is counted
 
 TR_MESSAGE(Begin);
 TR_MESSAGE(Step, (uint64_t, dice), (int64_t, hops));
@@ -30,7 +29,7 @@ typedef struct Load {
     _Atomic int64_t ends;  // of actors
     _Atomic int64_t asks;
     _Atomic int64_t ticks;
-    _Atomic int64_t parts;  // that have not come home
+    _Atomic int64_t parts;  // that have not ended
 } Load;
 
 typedef struct Part {
@@ -40,7 +39,7 @@ typedef struct Part {
 
 static bool is_over(const Load *load)
 {
-    // Relaxed: a hint to come home; nothing is handed over with it.
+    // Relaxed: a hint to end; it publishes nothing else.
     return atomic_load_explicit(&load->over, memory_order_relaxed);
 }
 
@@ -58,7 +57,7 @@ static int64_t figure(const _Atomic int64_t *counter)
 
 static void part_home(Load *load)
 {
-    // Acquire and release: the last one home passes on what inn_home wrote.
+    // Acquire and release: the last part to end sees what the others wrote.
     if (atomic_fetch_sub_explicit(&load->parts, 1, memory_order_acq_rel) == 1)
         bench_end(load->b);
 }
@@ -99,7 +98,7 @@ static tr_err inn_home(tr_ctx *ctx, Inn *self, const Home *m)
 
 TR_ACTOR(inn, Inn, TR_ON(Home, inn_home));
 
-/* ---- actors that come and go ---- */
+/* ---- actors that are spawned and end ---- */
 
 static tr_err leaf_begin(tr_ctx *ctx, Part *self, const Begin *m)
 {
@@ -204,7 +203,7 @@ static void start_all(Load *load, tr_system *sys)
         tr_tell(sys, parts[i], Begin);
 }
 
-/* Reports memory over time; the growth is counted after it has settled. */
+/* Reports memory over time; growth is counted after FIRST_SHARE of the run. */
 static void watch_memory(const Load *load, double seconds)
 {
     double step = seconds / SAMPLES, begin = bench_now();

@@ -9,7 +9,7 @@
 enum { OUTSTANDING = 64 };  // armed timers of each actor at any time
 #define FAR_MIN     TR_SECONDS(100)
 #define FAR_SPREAD  50000000000  // up to 50 s later: several wheel levels
-#define NEAR_SPREAD 1000000      // due within 1 ms, less than arming takes
+#define NEAR_SPREAD 1000000      // due within 1 ms, less than arming them takes
 
 TR_MESSAGE(Begin);
 TR_MESSAGE(Tick);

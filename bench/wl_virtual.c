@@ -1,9 +1,9 @@
 /*
- * wl_virtual.c - virtual actors: what a name costs, and a life.
+ * wl_virtual.c - virtual actors: the cost of a name and of an activation.
  *
- * virtual_call asks one virtual actor and one plain one in turns, so that both
- * meet the same machine; its figure is the ratio of the two. Where wall time
- * depends on what else the machine does, CPU time is told beside it.
+ * virtual_call asks one virtual actor and one plain one in turn, so that both
+ * run under the same load; its figure is the ratio of the two. Where wall time
+ * depends on other load, CPU time is reported as well.
  */
 #include <stdatomic.h>
 #include <stdio.h>
@@ -121,7 +121,7 @@ static double run_ref_new(bench *b)
 
 typedef struct Life {
     bench *b;
-    int64_t stored;  // what an actor must find; 0: nothing
+    int64_t stored;  // what an actor must load; 0: nothing
     _Atomic int64_t left;
 } Life;
 
@@ -155,7 +155,7 @@ static tr_err on_touch(tr_ctx *ctx, Kept *self, const Touch *m)
 
 TR_ACTOR(kept, Kept, TR_ON(Fill, on_fill), TR_ON(Touch, on_touch));
 
-/* Not more than so many that were sent to and are not done. */
+/* Waits until at most this many actors have been sent to and are not done. */
 static void wait_for(bench *b, int64_t sent, int64_t at_most)
 {
     if (sent % 256 == 0) {
@@ -172,7 +172,7 @@ static tr_ref *begin_life(bench *b, tr_storage *store, int64_t stored)
     tr_ref *refs = bench_alloc(b->n, sizeof(*refs));
     the_life.b = b;
     the_life.stored = stored;
-    // Relaxed: nobody counts yet.
+    // Relaxed: no other thread counts yet.
     atomic_store_explicit(&the_life.left, b->n, memory_order_relaxed);
     TR_MUST(tr_host(b->sys, kept, .storage = store, .idle = TR_SECONDS(3600)));
     for (int64_t i = 0; i < b->n; i++) {
@@ -195,14 +195,14 @@ static void fill(bench *b, tr_storage *store)
     bench_begin(b);
     for (int64_t i = 0; i < b->n; i++) {
         tr_tell(b->sys, refs[i], Fill, .value = 42);
-        wait_for(b, i, FILLING);  // a handler that saves has a stack
+        wait_for(b, i, FILLING);  // a handler that saves needs a stack
     }
     (void)bench_wait(b);
     free(refs);
     another_system(b);
 }
 
-/* Names are made before: what is measured is the way into life. */
+/* Measures activations only: the names are made before. */
 double virtuals_activate(bench *b, tr_storage *store)
 {
     if (store != NULL) {

@@ -5,16 +5,17 @@
 # library on this machine, is left out.
 #
 # libtroupe hides its internals, and a component needs some of them (maps,
-# logging, checks). Its shared library carries its own copy, hidden again: the
-# code keeps no state, so a second copy of it does no harm.
+# logging, checks). Its shared library has its own, hidden copy of them: the
+# code keeps no state, so two copies do not disturb each other.
 
 set(troupe_components "")         # names: sqlite, postgres
 set(troupe_component_static "")   # targets that programs may link
 
 # troupe_component(<name> <pkg-config module>)
 macro(troupe_component name module)
-    file(GLOB component_sources CONFIGURE_DEPENDS
-        "${PROJECT_SOURCE_DIR}/src/storage/*${name}*.c")
+    file(GLOB_RECURSE component_sources CONFIGURE_DEPENDS
+        "${PROJECT_SOURCE_DIR}/src/*.c")
+    list(FILTER component_sources INCLUDE REGEX "/src/.*${name}")
     if(component_sources AND TARGET troupe AND NOT CMAKE_CROSSCOMPILING)
         find_package(PkgConfig QUIET)
         if(PkgConfig_FOUND)
@@ -33,7 +34,7 @@ macro(troupe_component name module)
                 set_target_properties(troupe_internals PROPERTIES
                     LINKER_LANGUAGE C)
             endif()
-            # libtroupe first: what it exports is taken from there.
+            # libtroupe first: its exported symbols must not be duplicated.
             target_link_libraries(troupe_${name} PUBLIC troupe PRIVATE
                 $<BUILD_INTERFACE:troupe_internals> PkgConfig::${name})
             target_link_options(troupe_${name} PRIVATE

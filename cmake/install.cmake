@@ -27,7 +27,8 @@ install(FILES
     "${PROJECT_BINARY_DIR}/troupeConfigVersion.cmake"
     DESTINATION "${package_dir}")
 
-# The .pc files find the tree they stand in, so a prefix can be moved.
+# The .pc files compute the prefix from their own place, so an installed tree
+# can be moved.
 file(RELATIVE_PATH pc_prefix "/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/")
 configure_file("${PROJECT_SOURCE_DIR}/cmake/troupe.pc.in"
     "${PROJECT_BINARY_DIR}/troupe.pc" @ONLY)
@@ -63,7 +64,7 @@ else()
     message(WARNING "no man pages: no python3")
 endif()
 
-# All that is installed, and no test or program beside it.
+# Builds everything that is installed, but no tests and no programs.
 add_custom_target(installed DEPENDS troupe troupe_static)
 foreach(component ${troupe_components})
     add_dependencies(installed troupe_${component} troupe_${component}_static)

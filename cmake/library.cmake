@@ -1,32 +1,26 @@
-# library.cmake - libtroupe, static and shared: libc and pthreads, no more.
+# library.cmake - libtroupe, static and shared; it needs only libc and pthreads.
 
-set(troupe_sources "")
-foreach(layer base core system schema sim cluster)
-    file(GLOB found CONFIGURE_DEPENDS
-        "${PROJECT_SOURCE_DIR}/src/${layer}/*.c"
-        "${PROJECT_SOURCE_DIR}/src/${layer}/*.S")
-    list(APPEND troupe_sources ${found})
-endforeach()
-file(GLOB found CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/storage/*.c")
-list(FILTER found EXCLUDE REGEX "sqlite|postgres")
-list(APPEND troupe_sources ${found})
+# A source below src/ belongs to libtroupe, in whatever folder of its layer,
+# unless its path names a component (components.cmake).
+file(GLOB_RECURSE troupe_sources CONFIGURE_DEPENDS
+    "${PROJECT_SOURCE_DIR}/src/*.c" "${PROJECT_SOURCE_DIR}/src/*.S")
+list(FILTER troupe_sources EXCLUDE REGEX "/src/.*(sqlite|postgres)")
 
-# troupe_flags_of(<target>): what every target of library code is built with.
+# troupe_flags_of(<target>): sets the flags of every target of library code.
 function(troupe_flags_of target)
     set_target_properties(${target} PROPERTIES C_VISIBILITY_PRESET hidden)
     target_include_directories(${target}
         PUBLIC "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>"
                "$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>"
         PRIVATE "${PROJECT_SOURCE_DIR}/src")
-    # A wrong pointer handed to a typed call is an error for users as well:
-    # before gcc 14 the compilers only warn.
-    target_compile_options(${target} PUBLIC
-        "$<$<COMPILE_LANGUAGE:C>:-Werror=incompatible-pointer-types>"
-        "$<$<COMPILE_LANGUAGE:C>:-Werror=int-conversion>")
+    # Large locals of handlers touch each page of their stack, so that an
+    # overflow always hits the guard below it.
+    target_compile_options(${target} INTERFACE
+        "$<$<COMPILE_LANGUAGE:C,CXX>:-fstack-clash-protection>")
     target_link_libraries(${target} PRIVATE $<BUILD_INTERFACE:troupe_flags>)
 endfunction()
 
-# troupe_pic_flags(<target>): and what goes into a shared library.
+# troupe_pic_flags(<target>): adds the flags of code in a shared library.
 function(troupe_pic_flags target)
     set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON)
     # initial-exec: a thread-local of the library is one load, not a call of
@@ -46,7 +40,7 @@ function(troupe_library target kind output)
         SOVERSION ${PROJECT_VERSION_MAJOR})
     if(kind STREQUAL SHARED)
         troupe_pic_flags(${target})
-        # nodelete: slots of other objects may lead into it (sim_stray.c).
+        # nodelete: sim_stray.c makes other objects point into this library.
         target_link_options(${target} PRIVATE
             LINKER:--as-needed,-z,relro,-z,now,-z,nodelete)
         if(NOT TROUPE_SANITIZE AND NOT TROUPE_FUZZ)
@@ -56,8 +50,8 @@ function(troupe_library target kind output)
 endfunction()
 
 if(troupe_sources)
-    # Compiled twice: the static library is not slowed by what a shared one
-    # needs.
+    # Compiled twice: the static library does without position-independent
+    # code, which is slower.
     add_library(troupe_objects OBJECT ${troupe_sources})
     troupe_flags_of(troupe_objects)
     troupe_pic_flags(troupe_objects)

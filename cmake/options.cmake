@@ -30,11 +30,12 @@ include(GNUInstallDirs)
 set(THREADS_PREFER_PTHREAD_FLAG ON)
 find_package(Threads REQUIRED)
 
-# What our own code is held to. Users see none of it.
+# Warnings for our own code; programs that use the library do not get them.
 add_library(troupe_flags INTERFACE)
 set(c_flags
     -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla
-    # The same bits on every machine: the simulator replays by seed.
+    # Floating point gives the same bits on every machine: a simulation must
+    # replay by its seed.
     -ffp-contract=off)
 if(TROUPE_WERROR)
     list(APPEND c_flags -Werror)
@@ -55,7 +56,7 @@ if(TROUPE_SANITIZE)
     endif()
     target_compile_options(troupe_flags INTERFACE -O1 ${sanitize_flags})
     if(CMAKE_C_COMPILER_ID STREQUAL "GNU")
-        # Checks in between make gcc see null formats and wild numbers.
+        # The code of the sanitizer confuses these two warnings of gcc.
         target_compile_options(troupe_flags INTERFACE -Wno-format-truncation
             -Wno-format-overflow)
     endif()
@@ -65,8 +66,8 @@ if(TROUPE_SANITIZE)
         "UBSAN_OPTIONS=print_stacktrace=1"
         "TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1")
     if(TROUPE_SANITIZE MATCHES thread)
-        # TSan of clang 14 cannot live with the wide address randomisation of
-        # newer kernels; a container may forbid to switch it off.
+        # TSan of clang 14 fails with the wide address randomisation of newer
+        # kernels. A container may forbid to switch that off.
         execute_process(COMMAND setarch -R true
             RESULT_VARIABLE no_setarch OUTPUT_QUIET ERROR_QUIET)
         if(no_setarch EQUAL 0)
@@ -76,11 +77,11 @@ if(TROUPE_SANITIZE)
 endif()
 
 if(TROUPE_COVERAGE)
-    # Atomic: workers count at the same time. And a branch counts once, not
-    # once for every place that a function is built into.
+    # Atomic: workers count at the same time. No inlining: a branch is counted
+    # once, not once for every caller.
     target_compile_options(troupe_flags INTERFACE --coverage
         -fprofile-update=atomic -Dalways_inline=unused)
-    # Undefined: taken from its archive for tests/support/dying.h.
+    # --undefined: links __gcov_dump, which tests/support/dying.h calls.
     target_link_options(troupe_flags INTERFACE --coverage
         LINKER:--undefined=__gcov_dump)
 endif()

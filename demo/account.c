@@ -1,33 +1,36 @@
 /*
- * account.c - an account: virtual, persistent, and never wrong by a cent.
+ * account.c - an account: a virtual, persistent actor that never loses a cent.
  *
  * A transfer changes two accounts, each with a save of its own, and the node
- * may be killed between any two instructions. So it is done in three saves,
- * each of which leaves a state from which the rest can follow:
+ * may be killed between any two instructions. So a transfer is done in three
+ * saves, and from the state after each of them the rest can be completed:
  *
  *   1. The debtor saves: less money, and the transfer in `owed`, its outbox.
- *      Now it is accepted: the teller is answered, and it will happen.
- *   2. The debtor asks the creditor for Credit. The creditor saves: more
- *      money, and the id in `credited`. An id that is in there changes
- *      nothing and is confirmed again, so asking twice does no harm.
- *   3. The debtor hears that it is credited, and saves an outbox without it.
+ *      Now the transfer is accepted: the teller is answered, and the transfer
+ *      will be completed.
+ *   2. The debtor sends a Credit request to the creditor. The creditor saves:
+ *      more money, and the id in `credited`. If the id is in `credited`
+ *      already, nothing changes and the answer is the same, so a Credit may be
+ *      sent twice.
+ *   3. When the creditor has answered, the debtor saves an outbox without the
+ *      transfer.
  *
- * Whoever comes up with something in its outbox, after a failure or on a new
- * node, asks again. An account that nobody calls does not come up: a new node
- * therefore looks at every one before it opens (director.c).
+ * An account that starts with a transfer in its outbox, after a failure or on a
+ * new node, sends the Credit again. An account that gets no message does not
+ * start; so a new node asks every account before it opens (director.c).
  *
  * `credited` is short. When it is full the creditor asks the debtors which
- * transfers are still in their outboxes, and forgets the others. A Credit
- * that was sent again may have waited here for so long that it is forgotten
- * already; so before such a one is believed its debtor is asked, too. A first
- * one needs no question: it comes before any that is sent again, since
- * messages from one actor to another keep their order.
+ * transfers are still in their outboxes, and forgets the others. A Credit that
+ * was sent again may have waited so long that its id is forgotten already; so
+ * the creditor asks the debtor before it believes a repeated Credit. A first
+ * Credit needs no question: it comes before any repeated one, since messages
+ * from one actor to another keep their order.
  *
- * Nobody waits in a circle: IsOwed is answered beside whatever its account
- * waits for, from the saved state.
+ * There is no circle of waits: IsOwed is answered from the saved state, even
+ * while its account waits.
  *
- * Invariant: cents == BANK_START_CENTS + paid_in - paid_out, and paid_out is
- * what all accounts together were paid in or are still owed.
+ * Invariant: cents == BANK_START_CENTS + paid_in - paid_out, and the paid_out
+ * of all accounts together is their paid_in plus what is still owed.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -36,8 +39,8 @@
 #include "bank.h"
 
 enum {
-    OWED_MAX = 8,       // transfers of one account on their way
-    CREDITED_MAX = 16,  // ids that are remembered
+    OWED_MAX = 8,       // transfers in the outbox of one account
+    CREDITED_MAX = 16,  // ids in `credited`
     FAILS_ONE_IN = 2000,
 };
 
@@ -69,7 +72,10 @@ static uint32_t own_number(tr_ctx *ctx)
 
 /* ---- the debtor ---- */
 
-/* `self` with one transfer more in its outbox; until the handler returns. */
+/*
+ * Returns a copy of `self` with one transfer more in its outbox; it lives until
+ * the handler returns.
+ */
 static Account with_owed(tr_ctx *ctx, const Account *self, Owed more)
 {
     Account next = *self;
@@ -105,7 +111,7 @@ static bool is_owed(const Account *self, uint64_t id)
     return false;
 }
 
-/* Step 3: a turn of its own, when the creditor has answered. */
+/* Step 3: runs as a turn of its own when the creditor has answered. */
 static tr_err on_credited(tr_ctx *ctx, void *state, const void *reply,
                           tr_err err)
 {
@@ -119,7 +125,8 @@ static tr_err on_credited(tr_ctx *ctx, void *state, const void *reply,
         return TR_OK;  // asked twice, answered twice
     }
     Account next = without_owed(ctx, self, m->id);
-    return tr_persist(ctx, self, &next);  // an error: we come up again
+    return tr_persist(ctx, self,
+                      &next);  // after an error the account starts again
 }
 
 static void ask_for_credit(tr_ctx *ctx, const Owed *owed, bool again)
@@ -137,7 +144,7 @@ static tr_err on_send_again(tr_ctx *ctx, Account *self, const SendAgain *m)
     return TR_OK;
 }
 
-/* After each start, be it the first, after a failure, or on another node. */
+/* Runs after each start: the first one, after a failure, or on another node. */
 static tr_err account_started(tr_ctx *ctx, Account *self)
 {
     if (self->owed.count == 0) {
@@ -149,9 +156,9 @@ static tr_err account_started(tr_ctx *ctx, Account *self)
 }
 
 /*
- * The worst moment: money is taken, and nobody knows of it. One in so many
- * fails here; a simulated one does so more often, or dawdles for long enough
- * that its node may be killed.
+ * Fails at the worst moment: the money is taken, and the creditor does not know
+ * yet. One in FAILS_ONE_IN transfers fails here; in a simulation more of them
+ * do, or sleep long enough for the node to be killed.
  */
 static tr_err worst_moment(tr_ctx *ctx, uint64_t id)
 {
@@ -187,7 +194,7 @@ static tr_err on_transfer(tr_ctx *ctx, Account *self, const Transfer *m)
     return tr_reply(ctx, m, .id = owed.id);
 }
 
-/* Beside whatever this account waits for: *self is what is saved. */
+/* Runs even while this account waits: *self is always what is saved. */
 static tr_err on_is_owed(tr_ctx *ctx, const Account *self, const IsOwed *m)
 {
     return tr_reply(ctx, m, .yes = is_owed(self, m->id));
@@ -208,7 +215,7 @@ static bool must_forget(tr_ctx *ctx, Account *self)
     return slot_with(self, 0) == NULL || TR_BUGGIFY(ctx, 0.2);
 }
 
-/* Frees the slots of transfers that are in no outbox any more. */
+/* Frees the slots of transfers that are no longer in an outbox. */
 static void forget_settled(tr_ctx *ctx, Account *next)
 {
     for (int i = 0; i < CREDITED_MAX; i++) {

@@ -1,9 +1,9 @@
 /*
- * bank.c - the demo: a bank that is killed again and again, and loses no cent.
+ * bank.c - the demo: a bank that is killed repeatedly and loses no cent.
  *
  *   bank [seconds]
  *
- * Environment: SECONDS; KEEP=1 stays until Ctrl-C; STORE=sqlite or postgres;
+ * Environment: SECONDS; KEEP=1 runs until Ctrl-C; STORE=sqlite or postgres;
  * ACCOUNTS, BRANCHES, TELLERS; SEED; SIM=1 runs the same bank on three
  * simulated nodes, where the seed decides everything; VERBOSE=1 shows the log.
  * The exit status is 0 only if every promise was kept.
@@ -58,7 +58,7 @@ static bool is_set(const char *name)
     return number(name, getenv(name), 0) != 0;
 }
 
-/* STORE=postgres; anything else but sqlite is an error. */
+/* True for STORE=postgres; any other value than sqlite is an error. */
 static bool wants_postgres(void)
 {
     const char *store = getenv("STORE");
@@ -97,7 +97,7 @@ static Options read_options(int argc, char **argv)
                 .tellers = count("TELLERS", getenv("TELLERS"), TELLERS_DEFAULT,
                                  1, COUNT_MAX),
                 .seed = number("SEED", getenv("SEED"), 1),
-                // On virtual time work takes none, so somebody has to pause.
+                // On virtual time work takes no time, so the tellers pause.
                 .think = simulated ? TR_MS(50) : 0,
             },
         .duration = is_set("KEEP") ? TR_FOREVER : TR_SECONDS(span),

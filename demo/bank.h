@@ -1,17 +1,17 @@
 /*
- * bank.h - what the parts of the demo bank say to each other.
+ * bank.h - the messages and types that the parts of the demo bank share.
  *
  * The bank runs on a node: a child process that the parent kills and starts
- * again (parent.c), or one of three simulated ones (simulated.c). On a node:
+ * again (parent.c), or one of three simulated nodes (simulated.c). On a node:
  *
- *   account/0 ...         virtual and persistent: there when somebody pays
- *   /user/clerk           hands on what was acknowledged, and figures
+ *   account/0 ...         virtual and persistent
+ *   /user/clerk           passes on acknowledged transfers and figures
  *   /user/director        recovers, opens the branches, closes them
  *       branch-0 ...      supervises its tellers, which fail on purpose
  *           teller-0 ...  asks accounts to transfer, again and again
  *
- * What a node has to tell is a stream of records. Whoever lives longer than
- * the node puts them into a ledger (ledger.h), which checks every promise.
+ * A node writes a stream of records. The process or workload that outlives the
+ * node puts them into a ledger (ledger.h), which checks every promise.
  */
 #ifndef DEMO_BANK_H
 #define DEMO_BANK_H
@@ -26,23 +26,23 @@ enum {
     BANK_ACCOUNTS_MAX = 1000000,
 };
 
-/* One account, as it is on the disk. */
+/* One account, as it is stored. */
 TR_MESSAGE(View, (uint32_t, number), (int64_t, cents), (uint64_t, sent),
            (uint64_t, received), (int64_t, paid_out), (int64_t, paid_in),
            (uint32_t, owed));
 TR_REQUEST(GetView, View);
 
-/* Answered once the money is on its way, and nothing can stop it. */
+/* Answered when the transfer is saved and so will be completed. */
 TR_MESSAGE(Accepted, (uint64_t, id));
 TR_REQUEST(Transfer, Accepted, (uint32_t, to), (int64_t, cents));
 
-/* Sends it again if it is not there yet: account.c says when and why. */
+/* Credits a transfer; may be sent again: account.c says when and why. */
 TR_MESSAGE(Credited, (uint64_t, id));
 TR_REQUEST(Credit, Credited, (uint64_t, id), (int64_t, cents), (bool, again));
 TR_MESSAGE(Owing, (bool, yes));
 TR_REQUEST(IsOwed, Owing, (uint64_t, id));
 
-/* The account with this number, on whatever node `from` is. */
+/* Returns the ref of the account with this number, on the node of `from`. */
 tr_ref bank_account(tr_from from, uint32_t number);
 #define bank_account(from, number) __extension__(bank_account)(from, number)
 
@@ -56,17 +56,17 @@ static inline uint64_t bank_sequence(uint64_t id)
     return id & ((UINT64_C(1) << BANK_SEQUENCE_BITS) - 1);
 }
 
-/* ---- what a node tells ---- */
+/* ---- the records of a node ---- */
 
 typedef enum RecordKind {
-    RECORD_ACK = 1,  // a teller was told that its transfer is accepted
+    RECORD_ACK = 1,  // a transfer was accepted, and its teller told
     RECORD_FIGURES,  // sums since the node began
-    RECORD_VIEW,     // one account, while nothing moves
-    RECORD_OPEN,     // all views were told; the tellers begin
+    RECORD_VIEW,     // one account, while no transfer is under way
+    RECORD_OPEN,     // all views are written; the tellers begin
     RECORD_CLOSED,   // no teller works any more
 } RecordKind;
 
-typedef struct Record {  // the same program reads it: bytes will do
+typedef struct Record {  // read by the same program, so raw bytes
     RecordKind kind;
     union {
         struct {
@@ -83,27 +83,27 @@ typedef struct Record {  // the same program reads it: bytes will do
         } figures;
         View view;
         struct {
-            uint32_t missing;  // tellers that were not there
+            uint32_t missing;  // tellers that were missing at the end
         } closed;
     };
 } Record;
 
 /* ---- the bank ---- */
 
-/* What everybody on a node knows; it does not change while it runs. */
+/* The settings of a bank; constant while the node runs. */
 typedef struct Bank {
     uint32_t accounts;
     uint32_t branches;
     uint32_t tellers;  // of each branch
     uint64_t seed;
     tr_nanos think;   // a teller's pause between two transfers
-    bool audit_only;  // no tellers: look at every account, and end
-    /* Takes some records, at most BANK_BATCH of them; may wait. */
+    bool audit_only;  // no tellers: read every account, then end
+    /* Writes some records, at most BANK_BATCH of them; may wait. */
     tr_err (*tell)(tr_ctx *ctx, const struct Bank *bank, const Record *records,
                    size_t count);
-    /* Waits until the bank shall close. */
+    /* Waits until the bank is to be closed. */
     tr_err (*wait_for_end)(tr_ctx *ctx, const struct Bank *bank);
-    void *user;  // of these two
+    void *user;  // argument of both functions
 } Bank;
 
 enum { BANK_BATCH = 64 };  // a batch is one atomic write to a pipe
@@ -112,7 +112,7 @@ enum { BANK_BATCH = 64 };  // a batch is one atomic write to a pipe
 tr_err bank_open(tr_system *sys, const Bank *bank, tr_storage *store,
                  tr_ref *director);
 
-/* Spawns a director that looks at every account of an open bank, and ends. */
+/* Spawns a director that reads every account of an open bank and ends. */
 tr_ref bank_audit(tr_system *sys, const Bank *bank);
 
 /* ---- tellers ---- */
@@ -140,11 +140,11 @@ typedef struct Clerk {
 
 TR_ACTOR_DECLARE(clerk, Clerk);
 
-/* An account came up and found so many transfers unfinished. */
+/* An account has started and found this many unfinished transfers. */
 TR_MESSAGE(Resumed, (uint32_t, count));
-/* From the director: one account, while nothing moves. */
+/* From the director: one account, while no transfer is under way. */
 TR_MESSAGE(Seen, (nested, View, view));
-/* Answered when all that was said before, and then this, is handed on. */
+/* Answered when all earlier records, and then this one, are written. */
 TR_REQUEST(Announce, tr_none, (uint32_t, kind), (uint32_t, missing));
 
 /* ---- the director ---- */

@@ -1,9 +1,10 @@
 /*
- * clerk.c - hands on what the tellers were told, and how the node is doing.
+ * clerk.c - passes on acknowledged transfers, and figures of the node.
  *
- * Acknowledgements go out in batches: when one is full, or ten times a second
- * with the figures. What is still here when the node is killed was told to a
- * teller and to nobody else; it is no promise that anybody could hold us to.
+ * Acknowledgements are written in batches: when a batch is full, and ten times
+ * a second together with the figures. If the node is killed, the
+ * acknowledgements that are still here are lost: only a teller had them, so
+ * they do not count as promises.
  */
 #include "bank.h"
 

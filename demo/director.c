@@ -1,25 +1,27 @@
 /*
- * director.c - a node's day: recover, open, wait for the end, close.
+ * director.c - what a node does in order: recover, open, wait, close.
  *
- * The whole day is one on_run in straight-line code; it waits often and holds
- * no thread. Before the doors open it asks every account how it stands, again
- * and again until nothing is on its way: that wakes those which were killed
- * with something in their outbox. Then nothing moves, and what the accounts
- * say can be checked to the cent.
+ * All of it is one on_run in straight-line code; it waits often and holds no
+ * thread. Before the branches open, the director asks every account for its
+ * balance, again and again until no transfer is under way: this starts the
+ * accounts that were killed with a transfer in their outbox. Then no money
+ * moves, and the balances can be checked to the cent.
  */
 #include "bank.h"
 
 enum {
-    AT_ONCE = 256,  // questions on their way
+    AT_ONCE = 256,  // requests in flight
     LOOKS_MAX = 600,
     TRIES_MAX = 100,  // when an account cannot be loaded
 };
 
 #define LOOK_AGAIN TR_MS(50)
 
-/* ---- looking at every account ---- */
+/* ---- reading every account ---- */
 
-/* Adds to *owed what these accounts owe; tells the clerk of them, or not. */
+/*
+ * Adds to *owed what these accounts owe; tells the clerk of them, if asked to.
+ */
 static tr_err look_at(tr_ctx *ctx, const Director *self, uint32_t first,
                       uint64_t *owed, bool tell)
 {
@@ -58,8 +60,9 @@ static tr_err look_at_all(tr_ctx *ctx, const Director *self, uint64_t *owed,
 }
 
 /*
- * Until a whole round has found nothing on its way; then the clerk is told. If
- * something never arrives it is told all the same, for the ledger to say so.
+ * Reads all accounts until a whole round finds no transfer under way; then
+ * tells the clerk. If a transfer never arrives, the clerk is told too, so that
+ * the ledger can report it.
  */
 static tr_err recover(tr_ctx *ctx, const Director *self)
 {
@@ -111,7 +114,7 @@ static tr_err close_branches(tr_ctx *ctx, Director *self, uint32_t *missing)
     return TR_OK;
 }
 
-/* ---- the day ---- */
+/* ---- on_run ---- */
 
 static tr_err announce(tr_ctx *ctx, const Director *self, RecordKind kind,
                        uint32_t missing)

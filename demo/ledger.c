@@ -1,10 +1,10 @@
 /*
- * ledger.c - the promises of all nodes, compared with what the accounts say.
+ * ledger.c - compares the promises of all nodes with the accounts.
  *
- * An account numbers its transfers without gaps, so one that was acknowledged
- * is there if the debtor has got as far. That it has arrived follows from
- * sums: nothing is on its way, as many were received as sent, and no account
- * got less than what is known to have been sent to it.
+ * An account numbers its transfers without gaps, so an acknowledged transfer
+ * exists if its debtor has reached that number. That it has arrived follows
+ * from sums: no transfer is under way, as many were received as sent, and no
+ * account got less than what is known to have been sent to it.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -28,7 +28,7 @@ void ledger_fini(Ledger *ledger)
 
 /* ---- times ---- */
 
-/* A percentile is off by 6 % at most. */
+/* The error of a percentile is at most 6 %. */
 static uint32_t bucket_of(tr_nanos nanos)
 {
     uint64_t n = nanos < 16 ? 16 : (uint64_t)nanos;
@@ -190,7 +190,7 @@ void ledger_add(Ledger *ledger, const Ledger *other)
     }
 }
 
-/* ---- judging ---- */
+/* ---- checking ---- */
 
 int64_t ledger_money(const Ledger *ledger)
 {

@@ -1,9 +1,9 @@
 /*
- * ledger.h - what was promised by the nodes, and whether it was kept.
+ * ledger.h - what the nodes promised, and whether it was kept.
  *
- * The ledger lives longer than the nodes that tell it records. It notes each
- * transfer that a teller was told is accepted; whenever a node, new or last,
- * has looked at every account, it compares.
+ * The ledger outlives the nodes whose records it reads. It notes each transfer
+ * that a teller was told is accepted. Whenever a node has read every account,
+ * the ledger compares.
  *
  * Threads: one at a time.
  */
@@ -21,18 +21,18 @@ typedef struct Entry {
     int64_t paid_out, paid_in;
 } Entry;
 
-/* What the last look at all accounts has shown. */
+/* The result of the last reading of all accounts. */
 typedef struct Audit {
     uint32_t seen;  // accounts
-    int64_t cents;  // of all
-    uint64_t owed;  // transfers still on their way
+    int64_t cents;  // sum of all accounts
+    uint64_t owed;  // transfers still under way
     uint64_t sent, received;
     uint32_t overdrawn;  // accounts below zero
-    uint32_t wrong;      // accounts whose own sums do not add up
+    uint32_t wrong;      // accounts whose own sums are wrong
     uint32_t short_of;   // accounts that lack an acknowledged transfer
 } Audit;
 
-/* Figures of the node that runs, and the sum of those that have ended. */
+/* Figures of the running node, and the sums of those that have ended. */
 typedef struct Figures {
     uint64_t failures, restarts, resumed, refused, unknown, activations;
     uint64_t active;
@@ -45,28 +45,28 @@ typedef struct Ledger {
     uint64_t buckets[LEDGER_BUCKETS];
     Figures now, before;
     Audit audit;
-    uint32_t audits;  // that were complete
+    uint32_t audits;  // complete readings of all accounts
     uint32_t bad_audits;
-    uint32_t missing;   // tellers that were not there when a node closed
-    bool open, closed;  // the node that runs
+    uint32_t missing;   // tellers that were missing when a node closed
+    bool open, closed;  // state of the running node
 } Ledger;
 
 void ledger_init(Ledger *ledger, uint32_t accounts);
 void ledger_fini(Ledger *ledger);
-/* Another node begins. */
+/* Begins with another node. */
 void ledger_next_node(Ledger *ledger);
-/* The same node will look at all accounts once more. */
+/* Prepares for another reading of all accounts by the same node. */
 void ledger_look_again(Ledger *ledger);
 void ledger_take(Ledger *ledger, const Record *record);
 
-/* Adds another bank's: sums, but no entries. */
+/* Adds the sums of another bank's ledger, without its entries. */
 void ledger_add(Ledger *ledger, const Ledger *other);
 
-/* True if the last look was at all accounts, and nothing was wrong. */
+/* Returns true if the last reading covered all accounts and found no error. */
 bool ledger_audit_held(const Ledger *ledger);
-int64_t ledger_money(const Ledger *ledger);  // that there must be
+int64_t ledger_money(const Ledger *ledger);  // what all accounts must have
 Figures ledger_figures(const Ledger *ledger);
-/* The time below which so many percent of the transfers were. */
+/* Returns the time that this percentage of the transfers did not exceed. */
 tr_nanos ledger_percentile(const Ledger *ledger, uint32_t percent);
 
 #endif

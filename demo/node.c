@@ -1,8 +1,9 @@
 /*
  * node.c - the child process: a store, a system, the bank on it.
  *
- * Invariant: a batch of records is one write to the pipe, which happens whole
- * or not at all. What is in the pipe when the node is killed can be read.
+ * Invariant: a batch of records is one write to the pipe, which is written
+ * completely or not at all. What is in the pipe when the node is killed can
+ * still be read.
  */
 #define _GNU_SOURCE  // pipe2
 #include "node.h"
@@ -18,11 +19,11 @@
 
 _Static_assert(BANK_BATCH * sizeof(Record) <= PIPE_BUF, "one atomic write");
 
-typedef struct Ends {  // of the child
+typedef struct Ends {  // the child's ends of the pipes
     int records, control;
 } Ends;
 
-/* ---- what the bank asks of its surroundings ---- */
+/* ---- functions that the bank calls ---- */
 
 static tr_err tell_parent(tr_ctx *ctx, const Bank *bank, const Record *records,
                           size_t count)
@@ -49,7 +50,7 @@ static tr_err wait_for_parent(tr_ctx *ctx, const Bank *bank)
 
 /* ---- the process ---- */
 
-/* The director's day; false if it did not end well. */
+/* Waits until the director has ended; false if it failed. */
 static bool run(tr_system *sys, const Bank *bank, tr_storage *store)
 {
     tr_ref director_ref;
@@ -102,7 +103,7 @@ bool node_start(Node *node, const Bank *bank, const Store *store, bool verbose)
         return false;
     }
     if (pid == 0) {
-        // Ctrl-C is for the parent, which then closes us.
+        // The parent handles Ctrl-C and then closes this node.
         signal(SIGINT, SIG_IGN);
         signal(SIGTERM, SIG_IGN);
         signal(SIGPIPE, SIG_IGN);

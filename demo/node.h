@@ -1,9 +1,9 @@
 /*
- * node.h - the bank's node as a process of its own.
+ * node.h - the bank's node as a separate process.
  *
- * The parent reads the node's records from one pipe. It holds the other end of
- * a second one, says nothing, and closes it when the node shall close: which
- * is what the node sees, too, when its parent is gone.
+ * The parent reads the node's records from one pipe. It holds the writing end
+ * of a second pipe, writes nothing, and closes it when the node is to close.
+ * The node sees the same when its parent has died.
  */
 #ifndef DEMO_NODE_H
 #define DEMO_NODE_H
@@ -19,7 +19,9 @@ typedef struct Node {
     int control;  // to close, or -1
 } Node;
 
-/* Forks. `bank` says what to do; its functions and user are set here. */
+/*
+ * Forks the node. `bank` says what to do; its functions and user are set here.
+ */
 bool node_start(Node *node, const Bank *bank, const Store *store, bool verbose);
 
 #endif

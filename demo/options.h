@@ -14,7 +14,7 @@ typedef struct Options {
     bool verbose;
 } Options;
 
-/* Both run the bank, and return an exit status: 0 if every promise held. */
+/* Run the bank and return an exit status: 0 if every promise was kept. */
 int bank_on_processes(const Options *options);  // parent.c
 int bank_simulated(const Options *options);     // simulated.c
 

@@ -1,11 +1,11 @@
 /*
  * parent.c - the process that outlives the bank: starts its node, kills it,
- * starts it again, and holds it to what it has said.
+ * starts it again, and checks what it promised.
  *
  * The parent opens no system and shares no memory with the nodes. It reads
  * their records, so it knows which transfers were acknowledged before a node
- * was killed; each new node has to show them. After the last node has closed
- * a fresh one looks at every account, and that is what the report is about.
+ * was killed; each new node must have them. After the last node has closed, a
+ * new one reads every account, and the report is about that.
  */
 #define _GNU_SOURCE  // poll with signals
 #include <errno.h>
@@ -30,8 +30,8 @@ enum {
     PROGRESS_ON_TERMINAL_MS = 200,
 };
 
-#define KILL_EVERY TR_SECONDS(20)   // in a run without end
-#define PATIENCE   TR_SECONDS(120)  // with a node that does not come or go
+#define KILL_EVERY TR_SECONDS(20)   // in a run until Ctrl-C
+#define PATIENCE   TR_SECONDS(120)  // for a node to start or end
 
 typedef struct Run {
     const Options *options;
@@ -41,9 +41,11 @@ typedef struct Run {
     Node node;
     tr_nanos start, next_line, killed_at;
     uint32_t nodes, kills, returns;
-    char half[READ_RECORDS * sizeof(Record)];  // records, the last one in part
+    char
+        half[READ_RECORDS *
+             sizeof(Record)];  // read so far; the last record may be incomplete
     size_t half_size;
-    bool broken;  // a node did not do what it was asked to
+    bool broken;  // a node did not do what it should
 } Run;
 
 static volatile sig_atomic_t interrupted;
@@ -62,7 +64,7 @@ static void listen_to_signals(void)
     sigaction(SIGTERM, &action, NULL);
 }
 
-/* Since the start of the run. */
+/* Returns the time since the start of the run. */
 static tr_nanos now(const Run *run)
 {
     struct timespec at;
@@ -72,7 +74,7 @@ static tr_nanos now(const Run *run)
 
 /* ---- records ---- */
 
-/* False: the node has closed its end, or is dead. */
+/* Reads records. Returns false if the node has closed its end or has died. */
 static bool read_records(Run *run)
 {
     ssize_t got = read(run->node.records, run->half + run->half_size,
@@ -104,7 +106,9 @@ static void show_line_if_due(Run *run)
     }
 }
 
-/* Reads until `until`, Ctrl-C, or *flag. False: the node said its last. */
+/*
+ * Reads until `until`, Ctrl-C, or *flag. Returns false if the node has ended.
+ */
 static bool listen_until(Run *run, tr_nanos until, const bool *flag)
 {
     while (now(run) < until && !interrupted && (flag == NULL || !*flag)) {
@@ -119,7 +123,10 @@ static bool listen_until(Run *run, tr_nanos until, const bool *flag)
     return true;
 }
 
-/* Reads what is left in the pipe of a node that goes. False: it stays. */
+/*
+ * Reads what is left in the pipe of a node that ends. Returns false if it does
+ * not end.
+ */
 static bool listen_to_the_end(Run *run)
 {
     tr_nanos limit = now(run) + PATIENCE;
@@ -144,7 +151,7 @@ static bool start_node(Run *run, bool audit_only)
     return node_start(&run->node, &bank, &run->store, run->options->verbose);
 }
 
-/* Waits for the process; how it ended. */
+/* Waits for the process and returns how it ended. */
 static int bury_node(Run *run)
 {
     int status = 0;
@@ -187,7 +194,9 @@ static void note_return(Run *run)
 
 /* ---- the run ---- */
 
-/* How long a node works once it is up, however long it took to come. */
+/*
+ * Returns how long a node works after its start, however long the start took.
+ */
 static tr_nanos stint(const Run *run)
 {
     tr_nanos span = run->options->duration;
@@ -204,7 +213,7 @@ static bool unexpected_end(Run *run)
     return false;
 }
 
-/* Nodes come, work and are killed; the last one is left. */
+/* Starts nodes, lets them work and kills them; the last one is left running. */
 static bool work(Run *run)
 {
     bool endless = run->options->duration == TR_FOREVER;

@@ -1,11 +1,11 @@
 /*
  * postgres.c - a PostgreSQL server for one run, stopped by its process id.
  *
- * It has a data folder of its own in the folder of the run, listens on a free
- * port of the loopback address only, and lets nobody in but a user whose
- * password was drawn for this run. PostgreSQL refuses to be root; then it is
- * the user postgres, whom Debian's package makes. It keeps its defaults: a
- * commit is on the disk before it is answered.
+ * The server has its own data folder in the folder of the run, listens on a
+ * free port of the loopback address only, and accepts only one user, whose
+ * password is made at random for this run. PostgreSQL refuses to run as root;
+ * then it runs as the user postgres, which Debian's package creates. It keeps
+ * its defaults: a commit is on the disk before it is answered.
  */
 #define _GNU_SOURCE  // setgroups
 #include <arpa/inet.h>
@@ -39,7 +39,9 @@ enum {
 
 /* ---- programs ---- */
 
-/* Debian has them in a folder for each version, not in PATH: the newest. */
+/*
+ * Finds the newest version; Debian has a folder for each, which is not in PATH.
+ */
 static void find_program(char path[PATH_SIZE], const char *name)
 {
     glob_t found;
@@ -51,7 +53,7 @@ static void find_program(char path[PATH_SIZE], const char *name)
     globfree(&found);
 }
 
-/* Who shall be the server if we are root; else NULL. */
+/* Returns the user for the server if this process is root; else NULL. */
 static const struct passwd *other_user(void)
 {
     return geteuid() == 0 ? getpwnam("postgres") : NULL;
@@ -72,7 +74,7 @@ static void become(const Store *store, char *const args[])
                          setuid(user->pw_uid) != 0)) {
         _exit(127);
     }
-    setsid();  // Ctrl-C is for the bank, which still needs us
+    setsid();  // Ctrl-C must not end the server before the bank
     prctl(PR_SET_PDEATHSIG, SIGINT);  // after setuid, which clears it
     execvp(args[0], args);
     dprintf(STDERR_FILENO, "%s: %s\n", args[0], strerror(errno));
@@ -139,7 +141,7 @@ static bool write_password(const char *path, const char *password)
     return close(fd) == 0 && done;
 }
 
-/* initdb, with one user. */
+/* Runs initdb, with one user. */
 static bool make_cluster(const Store *store, const char *password)
 {
     const struct passwd *user = other_user();
@@ -174,7 +176,7 @@ static bool make_cluster(const Store *store, const char *password)
 
 /* ---- a server ---- */
 
-/* One that nobody listens on now; 0: none. */
+/* Returns a port on which no program listens now; 0: none found. */
 static int free_port(void)
 {
     struct sockaddr_in at = {.sin_family = AF_INET,
@@ -192,7 +194,7 @@ static int free_port(void)
     return port;
 }
 
-/* What the server writes of itself: it is ready, and it is ours. */
+/* Reads the file that the server writes: it is ready, and is our server. */
 static bool is_ready(const Store *store)
 {
     char path[PATH_SIZE], text[1024];
@@ -207,7 +209,10 @@ static bool is_ready(const Store *store)
            strstr(text, "\nready") != NULL;
 }
 
-/* False: it ended by itself, or is not ready after a minute. */
+/*
+ * Waits until the server is ready. Returns false if it ended, or is not ready
+ * after a minute.
+ */
 static bool start_on(Store *store, int port)
 {
     char program[PATH_SIZE], number[NUMBER_SIZE];
@@ -261,7 +266,7 @@ bool postgres_start(Store *store)
     return complain(store, "PostgreSQL does not start");
 }
 
-/* SIGINT: sessions are ended, everything is written. */
+/* Stops the server with SIGINT: sessions end, and everything is written. */
 void postgres_stop(Store *store)
 {
     int status;

@@ -10,9 +10,9 @@
 
 typedef struct Screen {
     bool terminal;
-    bool pending;     // a progress line is there, without its end
+    bool pending;     // a progress line is shown, without newline
     uint64_t before;  // transfers at the last line
-    tr_nanos at;      // when that was
+    tr_nanos at;      // time of the last line
 } Screen;
 
 enum { SHOW_NUMBER = 32 };
@@ -24,19 +24,19 @@ const char *show_money(char buf[SHOW_NUMBER], int64_t cents);
 /* "17 us", "1.7 ms", "1.7 s"; returns buf. */
 const char *show_time(char buf[SHOW_NUMBER], tr_nanos nanos);
 
-/* `now` since the start. */
+/* Shows the progress; `now` is the time since the start. */
 void show_progress(Screen *screen, const Ledger *ledger, tr_nanos now);
-/* A line that stays, after `now`. */
+/* Prints a line that stays, at time `now`. */
 void show_event(Screen *screen, tr_nanos now, const char *format, ...)
     TR_PRINTF(3, 4);
-/* No progress any more: the report follows. */
+/* Ends the progress line; the report follows. */
 void show_end(Screen *screen);
-/* A figure of the report. */
+/* Prints a figure of the report. */
 void show_figure(const char *name, const char *format, ...) TR_PRINTF(2, 3);
-/* A promise; returns whether it was kept. */
+/* Prints a promise and returns whether it was kept. */
 bool show_held(bool held, const char *format, ...) TR_PRINTF(2, 3);
 
-/* The figures and promises that are the same on real and simulated nodes. */
+/* Prints the figures and promises that real and simulated nodes share. */
 void show_sums(const Ledger *ledger, tr_nanos span);
 bool show_promises(const Ledger *ledger);
 

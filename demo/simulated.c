@@ -1,11 +1,11 @@
 /*
  * simulated.c - the same bank on three simulated nodes, with faults.
  *
- * Each node is a bank of its own, with SQLite on a disk of its own. All of
- * them run in this one thread on virtual time; the seed decides who runs when,
- * which node is killed, when, and for how long, which stands still, and what
- * goes wrong on the disks. A run with the same seed is the same run, step by
- * step: the last line shows its hash.
+ * Each node is a separate bank, with SQLite on a disk of its own. All of them
+ * run in this one thread on virtual time. The seed decides which actor runs
+ * when, which node is killed or paused, when and for how long, and what goes
+ * wrong on the disks. A run with the same seed is the same run, step by step:
+ * the last line shows its hash.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -26,7 +26,7 @@ enum {
 #define LINE_EVERY TR_SECONDS(10)
 #define PATIENCE   TR_SECONDS(300)
 
-typedef struct Place {  // a node, through all its lives
+typedef struct Place {  // a node, over all its incarnations
     struct Town *town;
     Bank bank;
     Ledger ledger;
@@ -43,7 +43,7 @@ typedef struct Town {
     bool right;
 } Town;
 
-/* ---- what a bank asks of its surroundings ---- */
+/* ---- functions that the bank calls ---- */
 
 static tr_err tell_ledger(tr_ctx *ctx, const Bank *bank, const Record *records,
                           size_t count)
@@ -67,14 +67,14 @@ static tr_err wait_for_town(tr_ctx *ctx, const Bank *bank)
 
 /* ---- the run ---- */
 
-/* Brings a node up, for the first time or again. */
+/* Starts a node, for the first time or again. */
 static tr_err node(tr_system *sys, uint32_t index, void *user)
 {
     Town *town = user;
     Place *place = &town->places[index];
     tr_storage *store;
     tr_ref director_ref;
-    // It may fail, on such a disk: then the node is brought up once more.
+    // It may fail on a faulty disk: then the node is started once more.
     TR_TRY(tr_storage_sqlite_with(
         &store, "bank.db", TR_OPTIONS(tr_storage_options, .system = sys)));
     place->bank.seed += UINT64_C(1000003) * place->up++;
@@ -167,7 +167,7 @@ static tr_err audit(tr_sim *sim, Place *place, uint32_t index)
     return result.err;
 }
 
-/* What went wrong by the seed's will. */
+/* Prints the faults that the seed chose. */
 static void show_faults(tr_sim *sim)
 {
     tr_sim_count faults[FAULTS_MAX];

@@ -1,7 +1,7 @@
 /*
  * store.c - the folder of a run, and the store in it.
  *
- * BANK_POSTGRES comes from the build: 1 if there is a component for it.
+ * The build sets BANK_POSTGRES to 1 if the PostgreSQL component is built.
  */
 #define _GNU_SOURCE  // nftw
 #include "store.h"

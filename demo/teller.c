@@ -1,10 +1,10 @@
 /*
  * teller.c - tellers that fail on purpose, and the branches they work for.
  *
- * A teller works in on_run: transfers in straight-line code, as fast as they
- * are answered. After a while it fails, in one of three ways, mostly in the
- * middle of a transfer. Nobody here catches anything: the branch's policy
- * starts it again, and the account finishes the transfer all the same.
+ * A teller works in on_run: it makes transfers in straight-line code, as fast
+ * as they are answered. After a while it fails, in one of three ways, mostly in
+ * the middle of a transfer. No code here handles the failure: the branch's
+ * policy restarts the teller, and the account completes the transfer.
  */
 #include "bank.h"
 
@@ -14,7 +14,7 @@ typedef struct Teller {
     uint64_t random;
 } Teller;
 
-/* Numbers that a simulated run can repeat (xorshift64*). */
+/* Returns random numbers that a simulated run repeats (xorshift64*). */
 static uint64_t next_random(Teller *self)
 {
     self->random ^= self->random >> 12;
@@ -35,7 +35,7 @@ static uint32_t any_account(Teller *self)
     return (uint32_t)((next_random(self) >> 16) % self->bank->accounts);
 }
 
-/* With a transfer on its way that nobody will wait for. */
+/* Fails with a transfer under way whose answer no turn will await. */
 static tr_err fail_somehow(tr_ctx *ctx, Teller *self)
 {
     (void)tr_async(ctx, bank_account(ctx, any_account(self)), TR_SECONDS(30),
@@ -70,7 +70,7 @@ static void transfer(tr_ctx *ctx, Teller *self)
 
 static tr_err teller_run(tr_ctx *ctx, Teller *self)
 {
-    // Every incarnation draws other numbers; none may begin with 0.
+    // Each incarnation uses other numbers; the state must not be 0.
     self->random += tr_incarnation(ctx) * UINT64_C(0x9e3779b97f4a7c15);
     self->random |= 1;
     tr_nanos life = TR_MS(500 + (next_random(self) >> 32) % 4000);
@@ -91,7 +91,7 @@ TR_ACTOR(teller, Teller, TR_HOOK(on_run, teller_run));
 
 /* ---- branches ---- */
 
-/* A teller may fail often; a branch gives up after 20 times in a second. */
+/* A teller may fail often; a branch fails after 20 failures in a second. */
 static tr_err branch_start(tr_ctx *ctx, Branch *self)
 {
     for (uint32_t i = 0; i < self->bank->tellers; i++) {

@@ -1,4 +1,4 @@
-/* hello - one actor, one question. */
+/* hello - one actor, one request. */
 #include <stdio.h>
 
 #include <troupe/troupe.h>

@@ -1,10 +1,10 @@
 /*
- * ask - requests and the four ways they end.
+ * ask - requests and the four ways in which they end.
  *
  * Notice: TR_REQUEST names the type of the answer, so the compiler checks both
- * `&total` and the fields of tr_reply. An actor that refuses a request is
- * unharmed: the mistake was the caller's. A request that is never answered is
- * an error at once, not a time-out.
+ * `&total` and the fields of tr_reply. An actor that refuses a request has not
+ * failed: the mistake was the asker's. A request that its handler does not
+ * answer gets an error at once, not a time-out.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -36,7 +36,7 @@ static tr_err on_forget(tr_ctx *ctx, Counter *self, const Forget *m)
 {
     (void)ctx, (void)m;
     self->sum = 0;
-    return TR_OK;  // and no reply
+    return TR_OK;  // without a reply
 }
 
 TR_ACTOR(counter, Counter, TR_ON(Add, on_add), TR_ON(Forget, on_forget));

@@ -4,8 +4,8 @@
  * Notice: on_plan waits three times and holds no thread meanwhile: the shops
  * run on the same worker (there is only one here). Two requests are in flight
  * at once because both are sent before the first is awaited. While on_plan is
- * parked its actor handles no other Plan, so *self cannot change under it; a
- * TR_ON_INTERLEAVE handler sees const state and answers all the same.
+ * parked its actor handles no other Plan, so *self cannot change; a
+ * TR_ON_INTERLEAVE handler sees const state and can still answer.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -18,7 +18,7 @@ TR_REQUEST(Plan, Price, (const char *, city));
 TR_MESSAGE(Count, (uint32_t, plans), (uint32_t, done));
 TR_REQUEST(HowMany, Count);
 
-/* ---- a shop that takes its time ---- */
+/* ---- a shop that answers slowly ---- */
 
 typedef struct Shop {
     int64_t price;

@@ -1,10 +1,10 @@
 /*
- * supervision - an actor fails, and its parent's policy decides.
+ * supervision - an actor fails, and its policy decides what happens.
  *
- * Notice: no caller and no handler restarts anything; the policy given at
- * spawn does. A restart begins again with TR_INIT, under the same ref and with
- * the same mailbox. TR_RESUME keeps the state. Too many restarts in too short
- * a time are the end. The asker learns of the failure at once in every case.
+ * Notice: no caller and no handler restarts anything; the policy given at spawn
+ * does. A restart begins again with TR_INIT, under the same ref and with the
+ * same mailbox. TR_RESUME keeps the state. After too many restarts in too short
+ * a time the actor ends. The asker gets the error at once in every case.
  */
 #include <stdio.h>
 
@@ -52,7 +52,7 @@ static void divide(tr_system *sys, tr_ref ref, int64_t by)
     }
     tr_err err = tr_ask(sys, ref, &a, TR_SECONDS(30), Divide, .by = by);
     if (by == 0) {
-        TR_MUST(err == TR_EUSER ? TR_OK : err);  // the asker hears at once
+        TR_MUST(err == TR_EUSER ? TR_OK : err);  // the asker gets it at once
     } else {
         TR_MUST(err);
         printf("  12 / %ld = %ld, message %u of incarnation %u\n", (long)by,
@@ -63,7 +63,7 @@ static void divide(tr_system *sys, tr_ref ref, int64_t by)
 int main(void)
 {
     tr_system *sys;
-    // Failures are also logged, to stderr; here only what is printed counts.
+    // Failures are also logged, to standard error.
     TR_MUST(tr_system_open(&sys, .log_level = TR_LOG_ERROR + 1));
 
     puts("restart:");
@@ -96,5 +96,15 @@ int main(void)
     divide(sys, ref, 3);
     divide(sys, ref, 0);
     divide(sys, ref, 4);
-    return tr_system_close(sys, 0) != TR_OK;
+
+    puts("escalate:");
+    // [snippet: escalate]
+    ref = tr_spawn(sys, divider, .name = "essential",
+                   TR_INIT(divider, .number = 12),
+                   .supervision = TR_SUPERVISE(.on_failure = TR_ESCALATE));
+    divide(sys, ref, 0);
+    tr_err err = tr_system_run(sys);  // returns: the system has failed
+    printf("  %s: %s\n", tr_errname(err), tr_error_text(sys));
+    // [end]
+    return tr_system_close(sys, 0) != err;
 }

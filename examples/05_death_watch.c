@@ -2,8 +2,8 @@
  * death watch - to be told, exactly once, that an actor has ended.
  *
  * Notice: tr_terminated is an ordinary message with the reason of the end; a
- * restart is no end. Watching somebody who is gone already gives the message
- * at once, so there is no moment in which an end can be missed.
+ * restart is not an end. Watching an actor that has ended already gives the
+ * message at once, so an end cannot be missed.
  */
 #include <stdio.h>
 
@@ -63,7 +63,7 @@ static void end_next(tr_ctx *ctx, Nurse *self)
         tr_tell(ctx, self->patients[3], Work, .possible = false);
         break;
     case 4:
-        tr_watch(ctx, self->patients[0]);  // long gone
+        tr_watch(ctx, self->patients[0]);  // it has ended long ago
         break;
     default:
         (void)tr_reply(ctx, self->asked);

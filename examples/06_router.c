@@ -1,13 +1,12 @@
 /*
  * router - one address, several workers behind it.
  *
- * Notice: whoever sends knows one ref and no worker. The workers are children
- * of the router, /user/pool/0 and so on, and supervised like any others: one
- * that fails is restarted where it is, and no caller has to find out. What is
- * asked of the router is answered by the worker itself, straight to the asker.
- * By TR_HASH_OF_FIELD all that has one key goes to one worker, which may then
- * remember things about its keys without asking anybody. A tr_resize changes
- * the number of workers while they work.
+ * Notice: senders know one ref and no worker. The workers are children of the
+ * router, /user/pool/0 and so on, and are supervised like any other actor: a
+ * worker that fails is restarted, and no sender notices. A worker answers the
+ * asker directly. With TR_HASH_OF_FIELD all messages with one key go to the
+ * same worker, which may then keep data about its keys. A tr_resize changes the
+ * number of workers while they work.
  */
 #include <stdio.h>
 #include <string.h>
@@ -57,7 +56,7 @@ static void in_turn(tr_system *sys)
     // [end]
     puts("in turn:");
     resize(sys, pool, "cat.png");
-    resize(sys, pool, "broken.png");  // the end of nobody
+    resize(sys, pool, "broken.png");  // the worker fails and is restarted
     resize(sys, pool, "dog.png");
     resize(sys, pool, "cat.png");
     resize(sys, pool, "owl.png");
@@ -70,7 +69,7 @@ static void in_turn(tr_system *sys)
     resize(sys, pool, "dog.png");
 }
 
-/* Which worker gets a key is not for us to know, only that it is always one. */
+/* A key always goes to the same worker; which one it is does not matter. */
 static void by_key(tr_system *sys)
 {
     static const char *const pictures[] = {"cat.png", "dog.png", "owl.png"};

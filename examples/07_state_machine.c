@@ -1,10 +1,11 @@
 /*
- * state machine - behaviours, and mail put aside for later.
+ * state machine - behaviours, and messages put aside for later.
  *
- * Notice: `door` and `door_open` are two handler tables over one state; which
- * messages are possible now is which table is in force. What comes too early
- * is stashed and comes back in its order. TR_ACTOR_FORWARD names a behaviour
- * before its definition, so that two can lead to each other.
+ * Notice: `door` and `door_open` are two handler tables for one state; the
+ * current table decides which messages are possible. A message that comes too
+ * early is stashed and comes back in its order. TR_ACTOR_FORWARD declares a
+ * behaviour before its definition, so that two behaviours can change into each
+ * other.
  */
 #include <stdio.h>
 

@@ -1,5 +1,5 @@
 /*
- * timers - once, again and again, and "nothing came".
+ * timers - once, repeatedly, and "no message came".
  *
  * Notice: a timer sends its actor an ordinary message, so there is no second
  * thread and no lock. After tr_cancel no message of that timer is handled, not

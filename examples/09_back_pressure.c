@@ -1,10 +1,11 @@
 /*
- * back-pressure - what happens when mail comes faster than it is handled.
+ * back-pressure - what happens when messages come faster than they are handled.
  *
- * Notice: without any option a mailbox is unbounded, but a handler that sends
- * beyond the soft limit of its target is parked until the target has caught
- * up. A hard limit is the program's choice, and so is what happens at it. Here
- * the consumer waits for a gate, so that its mailbox fills up for certain.
+ * Notice: by default a mailbox has no hard limit, but a handler that sends to a
+ * mailbox above its soft limit is parked until the receiver has caught up. A
+ * hard limit is the program's choice, and so is what happens when it is
+ * reached. Here the consumer waits for a gate, so that its mailbox is sure to
+ * fill up.
  */
 #include <stdio.h>
 
@@ -70,7 +71,7 @@ static tr_err consumer_count(tr_ctx *ctx, Consumer *self, const HowMany *m)
 TR_ACTOR(consumer, Consumer, TR_ON(Job, consumer_job),
          TR_ON(HowMany, consumer_count));
 
-/* ---- a hard limit, and what happens at it ---- */
+/* ---- a hard limit, and what happens when it is reached ---- */
 
 static void print_jobs(tr_probe *probe, uint32_t count)
 {

@@ -1,9 +1,10 @@
 /*
- * deadlock - two actors that wait for each other get an error, not a hang.
+ * deadlock - two actors that wait for each other get an error; they do not
+ * hang.
  *
- * Notice: the error comes at once, long before any time-out, to the one whose
- * wait would close the circle; its text names every actor in it, with the line
- * of its wait. Asking oneself is the shortest circle.
+ * Notice: the actor whose wait would close the circle gets the error, at once
+ * and not after a time-out. The text names every actor in the circle, with the
+ * line of its wait. An actor that asks itself is the shortest circle.
  */
 #include <stdio.h>
 #include <string.h>
@@ -17,7 +18,7 @@ typedef struct Friend {
     tr_ref other;
 } Friend;
 
-/* Prints the path of actors, without the lines that a reader would look up. */
+/* Prints the path of actors, without the lines of their waits. */
 static void print_cycle(const char *text)
 {
     const char *at = strchr(text, '/');
@@ -40,12 +41,12 @@ static tr_err on_start(tr_ctx *ctx, Friend *self, const Start *m)
 
 static tr_err on_hello(tr_ctx *ctx, Friend *self, const Hello *m)
 {
-    tr_err err = tr_ask(ctx, self->other, NULL, 0, Hello);  // who waits for us
+    tr_err err = tr_ask(ctx, self->other, NULL, 0, Hello);  // it waits for us
     if (err == TR_EDEADLOCK) {
         printf("%s: ", tr_errname(err));
         print_cycle(tr_error_text(ctx));
     }
-    return tr_reply(ctx, m);  // we know now, and can go on
+    return tr_reply(ctx, m);  // we have the error, and can go on
 }
 // [end]
 

@@ -1,79 +1,49 @@
 /*
- * echo server - an actor per connection, over plain non-blocking sockets.
- * Notice: reads are straight-line code, yet no thread waits: tr_wait_fd parks
- * the actor only. However a connection ends, its descriptor is closed.
+ * echo server - an actor per connection, in straight-line code.
+ * Notice: reads and writes park the actor and hold no thread. However a
+ * connection ends, its stream is closed and the others do not notice.
  */
-#include <arpa/inet.h>
-#include <fcntl.h>
 #include <stdio.h>
-#include <sys/socket.h>
 #include <troupe/troupe.h>
-#include <unistd.h>
 
-typedef struct Socket {
-    int fd;
-} Socket;
 // [snippet: server]
-static void close_fd(void *object)
+typedef struct Echo {
+    tr_stream *stream;  // set by tr_serve
+} Echo;
+
+static tr_err echo(tr_ctx *ctx, Echo *self)
 {
-    close(((Socket *)object)->fd);
-}
-static tr_err echo(tr_ctx *ctx, Socket *self)
-{
-    char buf[4096];
-    uint32_t ready;
-    tr_on_end(ctx, close_fd, self);
+    char line[1024];
+    size_t got;
     for (;;) {
-        TR_TRY(tr_wait_fd(ctx, self->fd, TR_FD_READ, TR_FOREVER, &ready));
-        ssize_t put, got = read(self->fd, buf, sizeof(buf));
-        if (got <= 0) return tr_stop(ctx, tr_self(ctx)), TR_OK;
-        for (ssize_t at = 0; at < got; at += put) {
-            TR_TRY(tr_wait_fd(ctx, self->fd, TR_FD_WRITE, TR_FOREVER, &ready));
-            put = write(self->fd, buf + at, (size_t)(got - at));
-            if (put < 0) return TR_EIO;
-        }
+        TR_TRY(tr_read_until(ctx, self->stream, '\n', line, sizeof(line),
+                             TR_MINUTES(5), &got));
+        if (got == 0) return TR_OK;  // the client has ended
+        TR_TRY(tr_write(ctx, self->stream, 0, {"you said: ", 10}, {line, got}));
     }
 }
-TR_ACTOR(connection, Socket, TR_HOOK(on_run, echo));
-static tr_err serve(tr_ctx *ctx, Socket *self)
+TR_ACTOR(connection, Echo, TR_HOOK(on_run, echo));
+
+static tr_err start(tr_system *sys, char *at)
 {
-    uint32_t ready;
-    tr_on_end(ctx, close_fd, self);
-    for (;;) {
-        TR_TRY(tr_wait_fd(ctx, self->fd, TR_FD_READ, TR_FOREVER, &ready));
-        int fd = accept(self->fd, NULL, NULL);
-        if (fd < 0 || fcntl(fd, F_SETFL, O_NONBLOCK) < 0) return TR_EIO;
-        (void)tr_spawn(ctx, connection, TR_INIT(connection, .fd = fd));
-    }
+    return tr_ref_err(tr_serve(sys, "tcp://127.0.0.1:0", connection,
+                               .name = "server", .bound = at));
 }
-TR_ACTOR(server, Socket, TR_HOOK(on_run, serve));
 // [end]
-static tr_err talk(tr_ctx *ctx, Socket *self)
-{
-    char buf[64] = "";
-    uint32_t ready;
-    tr_on_end(ctx, close_fd, self);
-    if (write(self->fd, "hello, echo\n", 12) != 12) return TR_EIO;
-    TR_TRY(tr_wait_fd(ctx, self->fd, TR_FD_READ, TR_SECONDS(30), &ready));
-    if (read(self->fd, buf, sizeof(buf) - 1) <= 0) return TR_EIO;
-    fputs(buf, stdout);
-    tr_system_terminate(tr_system_of(ctx));
-    return TR_OK;
-}
-TR_ACTOR(client, Socket, TR_HOOK(on_run, talk));
 int main(void)
 {
+    char at[TR_ADDRESS_SIZE], line[64];
+    size_t got;
     tr_system *sys;
-    Socket s = {socket(AF_INET, SOCK_STREAM, 0)};
-    Socket c = {socket(AF_INET, SOCK_STREAM, 0)};
-    struct sockaddr_in at = {AF_INET, 0, {htonl(INADDR_LOOPBACK)}, {0}};
-    struct sockaddr *any = (struct sockaddr *)&at;  // port 0: a free one
-    socklen_t size = sizeof(at);
-    bool failed = bind(s.fd, any, size) || listen(s.fd, 64) ||
-                  getsockname(s.fd, any, &size) || connect(c.fd, any, size);
-    TR_MUST(failed ? TR_EIO : tr_system_open(&sys));
-    (void)tr_spawn(sys, server, .name = "server", TR_INIT(server, .fd = s.fd));
-    (void)tr_spawn(sys, client, .name = "client", TR_INIT(client, .fd = c.fd));
-    TR_MUST(tr_system_run(sys));
+    tr_stream *client;
+    TR_MUST(tr_system_open(&sys));
+    TR_MUST(start(sys, at));  // port 0: a free one, which is in `at` now
+    // Outside of an actor the same calls block the thread.
+    TR_MUST(tr_connect(sys, &client, at, TR_SECONDS(30)));
+    TR_MUST(tr_write(sys, client, 0, {"hello\n", 6}));
+    TR_MUST(tr_read_until(sys, client, '\n', line, sizeof(line), TR_SECONDS(30),
+                          &got));
+    printf("%.*s", (int)got, line);
+    tr_stream_close(sys, client);
     return tr_system_close(sys, 0) != TR_OK;
 }

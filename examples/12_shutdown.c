@@ -2,9 +2,10 @@
  * shutdown - the order in which everything ends.
  *
  * Notice: tr_system_run waits for SIGTERM, SIGINT or tr_system_terminate; here
- * an actor calls the last. Children end before their parents, the newest
- * first; each has a time limit. An actor that has called tr_on_terminate acts
- * when all others are gone. The report says whether anything had to be forced.
+ * an actor calls the last. Children end before their parents, the youngest
+ * first; each has a time limit. An actor that has called tr_on_terminate does
+ * its work when all others have ended. The report says whether an actor had to
+ * be forced.
  */
 #include <stdio.h>
 
@@ -36,7 +37,7 @@ static tr_err parent_start(tr_ctx *ctx, void *self)
     (void)self;
     tr_ref first = tr_spawn(ctx, child, .name = "first");
     tr_ref second = tr_spawn(ctx, child, .name = "second");
-    // A spawn returns at once; what was never started is not stopped either.
+    // A spawn returns at once; an actor that never started has no stop hooks.
     TR_TRY(tr_started(ctx, first, TR_SECONDS(30)));
     return tr_started(ctx, second, TR_SECONDS(30));
 }

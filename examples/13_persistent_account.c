@@ -1,10 +1,10 @@
 /*
- * persistent account - state that survives its actor and its process.
+ * persistent account - state that outlives its actor and its process.
  *
- * Notice: TR_STATE gives the state a schema, `.storage` a place. The state is
- * loaded before pre_start; tr_persist saves first and changes *self only when
- * the save is durable, so the actor never knows more than its store. A handler
- * that waits for the disk holds no thread.
+ * Notice: TR_STATE describes the fields of the state, `.storage` says where it
+ * is stored. The state is loaded before pre_start; tr_persist saves first and
+ * changes *self only when the save is durable, so the actor is never ahead of
+ * its store. A handler that waits for the disk holds no thread.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -45,7 +45,7 @@ static void show(tr_system *sys, tr_ref ref)
     tr_drop(Balance, &b);
 }
 
-/* One life of the program: opens the file, deposits, closes everything. */
+/* One run of the program: opens the file, deposits, closes everything. */
 static void live(const char *file, int64_t cents, const char *memo)
 {
     tr_system *sys;

@@ -1,11 +1,11 @@
 /*
- * event sourcing - an account that stores what happened, not what is.
+ * event sourcing - an account that stores what happened, not its balance.
  *
- * Notice: handlers decide, TR_APPLY changes. tr_emit returns when the events
- * are durable, all or none of them, and *self is then what they make of it.
- * The same functions make the state again at each start, from the newest
- * snapshot and the events behind it. Another actor reads the events to answer
- * a question that nobody had thought of when they were stored.
+ * Notice: handlers decide which events happen, TR_APPLY functions change the
+ * state. tr_emit returns when the events are durable, all or none of them;
+ * *self then has their effects. The same functions rebuild the state at each
+ * start, from the newest snapshot and the events after it. Another actor reads
+ * the events to answer a question that was unknown when they were stored.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -103,7 +103,7 @@ static tr_err on_earned(tr_ctx *ctx, Nothing *self, const GetEarned *m)
 
 TR_ACTOR(auditor, Nothing, TR_ON(GetEarned, on_earned));
 
-/* ---- two lives of one program ---- */
+/* ---- two runs of one program ---- */
 
 static void show(tr_system *sys, tr_ref ref)
 {

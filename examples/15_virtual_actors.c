@@ -1,9 +1,9 @@
 /*
- * virtual actors - chat rooms that are there when somebody speaks.
+ * virtual actors - chat rooms that exist when someone speaks.
  *
- * Nobody spawns a room: its name is enough. The first line activates it, ten
- * quiet minutes later it is gone, and its history is in the store. The day
- * passes on virtual time.
+ * No room is ever spawned: its name is enough. The first line activates it, ten
+ * quiet minutes later it is deactivated, and its history is in the store. The
+ * example runs on virtual time.
  */
 #include <stdio.h>
 
@@ -54,7 +54,7 @@ TR_ACTOR(room, Room, TR_HOOK(pre_start, room_start),
          TR_ON_QUIET(Read, on_read));
 // [end]
 
-/* Without state: several of them share one name. */
+/* An actor without state: several activations share one name. */
 static tr_err on_add(tr_ctx *ctx, void *self, const Add *m)
 {
     (void)self;

@@ -1,11 +1,11 @@
 /*
- * simulation - a race that a test run would hardly ever meet, found by seed.
+ * simulation - a race that ordinary tests hardly ever meet, found by seed.
  *
- * Notice: `careless` reads a number, goes away, and writes it back plus one;
- * two of them at once lose an update, sometimes. In the simulated world the
- * seed decides who runs when, so a handful of seeds finds it, and the seed
- * that did finds it again every time. tr_sim_main makes a program of its own
- * from the same options: --seed, --seeds, --trace.
+ * Notice: `careless` reads a number, waits, and writes back the number plus
+ * one; two of them at once sometimes lose an update. In the simulated world the
+ * seed decides which actor runs when, so a few seeds find the race, and a seed
+ * that found it finds it every time. tr_sim_main makes a program with a command
+ * line from the same options: --seed, --seeds, --trace.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -74,7 +74,7 @@ static tr_err careful_work(tr_ctx *ctx, Worker *self, const Work *m)
 TR_ACTOR(careful, Worker, TR_ON(Work, careful_work));
 // [end]
 
-/* Lets two workers of the kind loose on the store at once. */
+/* Lets two workers of the kind use the store at the same time. */
 typedef struct Office {
     tr_ref workers[WORKERS];
 } Office;
@@ -96,7 +96,7 @@ TR_ACTOR(office, Office, TR_ON(Work, on_office_work));
 /* ---- its simulation ---- */
 
 // [snippet: simulation]
-/* Brings the program up; a production main calls the same function. */
+/* Starts the program; a production main calls the same function. */
 static tr_err node(tr_system *sys, uint32_t index, void *careless_too)
 {
     (void)index;

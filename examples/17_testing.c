@@ -1,10 +1,10 @@
 /*
- * testing - a probe stands in for an actor, and hours pass in no time.
+ * testing - a probe takes the place of an actor, and hours take no time.
  *
- * Notice: the probe is given to the actor as its partner, so the test sees
- * what the actor says; nothing of the actor was changed for the test. On the
- * simulated world tr_expect runs the world until it is met: there is no sleep
- * and no real waiting. An expectation that is not met ends the process with
+ * Notice: the probe is given to the actor as its partner, so the test sees what
+ * the actor sends; the actor was not changed for the test. In the simulated
+ * world tr_expect runs the world until the message is there: there is no sleep
+ * and no real waiting. If another message comes, or none, the process ends with
  * file, line and what came instead.
  */
 #include <stdio.h>
@@ -24,7 +24,7 @@ typedef struct Alarm {
 
 static tr_err on_remind(tr_ctx *ctx, Alarm *self, const Remind *m)
 {
-    self->text = tr_dup(ctx, m->text);  // m is gone when we return
+    self->text = tr_dup(ctx, m->text);  // m is freed when we return
     (void)tr_every(ctx, TR_MINUTES(10), Snooze);
     return TR_OK;
 }

@@ -1,11 +1,11 @@
 /*
- * reminder - a message to oneself that outlives the process.
+ * reminder - a stored message of an actor to itself.
  *
- * Notice: tr_remind returns when the store has the reminder. The program ends,
- * nobody runs for a while; the next one hosts the kind again and opens the
- * store, and what was missed comes at once, activating its actor. A reminder
- * is over when its handler has returned TR_OK, so it comes at least once. The
- * example runs on virtual time: an hour takes no time at all.
+ * Notice: tr_remind returns when the reminder is stored. The program ends, and
+ * no process runs for a while. The next one opens the store and hosts the kind
+ * again, and the reminder that was missed comes at once and activates its
+ * actor. A reminder is done when its handler has returned TR_OK, so it comes at
+ * least once. The example runs on virtual time: an hour takes no real time.
  */
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,9 +1,9 @@
 /*
- * virtual counter - one counter for each visitor, whoever comes.
+ * virtual counter - one counter for each visitor.
  *
- * Visitors have no end, so nobody keeps refs of their counters: they are sent
- * to by name, and a name is forgotten when its counter rests. What was counted
- * is in the store.
+ * The number of visitors is unlimited, so the program keeps no refs of their
+ * counters: it sends to them by name, and a name is forgotten when its counter
+ * is deactivated. The counts are in the store.
  */
 #include <stdio.h>
 
@@ -65,7 +65,7 @@ int main(void)
     tr_sim_advance(sim, TR_SECONDS(1));
     show(sys);
 
-    tr_sim_advance(sim, TR_MINUTES(5));  // all rest, and are forgotten
+    tr_sim_advance(sim, TR_MINUTES(5));  // all are deactivated and forgotten
     show(sys);
     tr_tell_virtual(sys, "counter", "visitor-7", Visit);
     TR_MUST(tr_ask_virtual(sys, "counter", "visitor-7", &count, 0, HowMany));

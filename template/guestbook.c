@@ -1,7 +1,7 @@
 /* guestbook.c - an actor that counts guests and remembers the last one. */
 #include "guestbook.h"
 
-/* After so long without a guest a new page is begun. */
+/* Without a guest for this long, a new page begins. */
 static const tr_nanos quiet = TR_MINUTES(60);
 
 static tr_err start(tr_ctx *ctx, Guestbook *self)
@@ -14,7 +14,7 @@ static tr_err start(tr_ctx *ctx, Guestbook *self)
 static tr_err on_sign(tr_ctx *ctx, Guestbook *self, const Sign *m)
 {
     if (m->name == NULL || m->name[0] == '\0') {
-        // The asker's mistake, not ours: nothing is restarted for it.
+        // The asker's mistake: it is refused, and the actor does not fail.
         return tr_refuse(ctx, m, TR_EINVAL, "a guest needs a name");
     }
     const char *text =

@@ -1,8 +1,8 @@
 /*
  * guestbook_test.c - the guestbook in a simulated world.
  *
- * The actor is the same; only its clock is not. tr_sim_advance lets an hour
- * pass at once, and nothing here depends on how fast the machine is.
+ * The actor is unchanged; only its clock is virtual. tr_sim_advance lets an
+ * hour pass at once, and no test depends on the speed of the machine.
  */
 #include <stdio.h>
 #include <stdlib.h>

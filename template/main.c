@@ -25,7 +25,9 @@ int main(int argc, char **argv)
     }
     if (argc == 1) {
         puts("open until Ctrl-C; with names as arguments they are signed in");
-        TR_MUST(tr_system_run(sys));
+        if (tr_system_run(sys) != TR_OK) {
+            fprintf(stderr, "%s\n", tr_error_text(sys));
+        }
     }
     return tr_system_close(sys, 0) != TR_OK ? 1 : status;
 }

@@ -1,44 +1,37 @@
 #!/usr/bin/env python3
-"""check_layers.py - who may include whom, and who may call the system.
+"""check_layers.py - which layer may include which, and which may call the OS.
 
-Reads src/ and include/ below the folder given (default: the project) and
+usage: check_layers.py [--table] [DIR]
+
+Reads src/, include/ and the pages below DIR (default: the project) and
 reports, one line each,
-  - an include that goes against the order of the layers,
+  - an include that tools/layers.txt does not allow,
   - a public header that needs more than the four plain C headers,
-  - a call that goes around the world seam (src/base/world.h).
+  - a call that goes around the world seam (src/base/world.h),
+  - a page whose table of layers, which follows the line
+    `<!-- layers: tools/layers.txt -->`, differs from tools/layers.txt.
+--table prints the table as such a page needs it.
 Exit status 1 if anything was reported.
 """
 import pathlib
 import re
 import sys
 
-# A folder and the folders it may include; every folder may include itself
-# and the public headers. Schema stands below core because a send copies a
-# message by its field table.
-LAYERS = {
-    "base": set(),
-    "schema": {"base"},
-    "core": {"base", "schema"},
-    "storage": {"base", "schema"},
-    "system": {"base", "schema", "core", "storage"},
-    "remote": {"base", "schema", "core", "system"},
-    "cluster": {"base", "schema", "core", "system", "storage", "remote"},
-    "isolate": {"base", "schema", "core"},
-    "observe": {"base"},
-    "sim": {"base", "schema", "core", "system"},
-}
+import layers
+
+LAYERS = layers.read()
 
 # The few files that touch the operating system, and what each may use.
 # Everything else gets time, random numbers, threads, descriptors, files and
 # processes from the world it is given.
 POSIX = "src/base/world_posix.c"
-POSIX_FILES = {POSIX, "src/base/world_posix.h", "src/base/posix_poller.c",
-               "src/base/posix_file.c", "src/base/posix_lookout.c"}
+POSIX_FILES = re.compile(r"src/base/(.*/)?(world_posix\.[ch]|posix_\w+\.c"
+                         r"|crash_watchdog\.c|lock\.c)$")
 PAGES = "src/base/pages.c"
-# Leads the system's functions through itself, and so must name them.
+# Replaces the functions of libc that a simulated program must not call.
 STRAY = "src/sim/sim_stray.c"
-STDERR = {"src/base/log.c", "src/base/check.c"}  # the last words of a process
-DRIVERS = re.compile(r"src/storage/[^/]*postgres[^/]*\.c$")  # libpq's sockets
+STDERR = {"src/base/log.c", "src/base/check.c"}  # messages of an abort
+DRIVERS = re.compile(r"src/storage/.*postgres.*\.c$")  # libpq's sockets
 
 PAGE_CALLS = {
     "mmap", "mmap64", "munmap", "mremap", "mprotect", "madvise", "sysconf",
@@ -74,6 +67,7 @@ PAGE_HEADERS = {"sys/mman.h", "unistd.h"}
 STRAY_HEADERS = PAGE_HEADERS | {"sys/auxv.h"}  # where the executable lies
 STDERR_HEADERS = {"unistd.h"}
 
+MARK = "<!-- layers: tools/layers.txt -->"
 PUBLIC_HEADERS = {"stdarg.h", "stdbool.h", "stddef.h", "stdint.h"}
 
 TOKEN = re.compile(
@@ -97,7 +91,7 @@ def may_include(path, layer, quote, name):
     if folder == "troupe":
         return None
     if quote == "<":
-        if not SYSTEM_HEADERS.match(name) or path in POSIX_FILES:
+        if not SYSTEM_HEADERS.match(name) or POSIX_FILES.match(path):
             return None
         if path == PAGES and name in PAGE_HEADERS:
             return None
@@ -122,7 +116,7 @@ def is_os_call(name):
 
 
 def may_call(path, name):
-    if path in POSIX_FILES or DRIVERS.search(path):
+    if POSIX_FILES.match(path) or DRIVERS.search(path):
         return True
     if path in (PAGES, STRAY) and name in PAGE_CALLS:
         return True
@@ -164,21 +158,41 @@ def check_public(root, file, report):
                    f"macro {match.group(1)} has no prefix of ours")
 
 
+def check_page(root, file, report):
+    lines = file.read_text(encoding="utf-8").splitlines()
+    if MARK not in lines:
+        return
+    at = lines.index(MARK)
+    shown = [line.strip() for line in lines[at + 1:]]
+    while shown and not shown[0]:
+        shown.pop(0)
+    wanted = layers.markdown(LAYERS)
+    if shown[:len(wanted)] != wanted or shown[len(wanted):][:1] not in ([], [""]):
+        report(file.relative_to(root).as_posix(), at + 1,
+               "the table of layers has changed: "
+               "tools/check_layers.py --table prints it")
+
+
 def main():
-    here = pathlib.Path(__file__).resolve().parent.parent
-    root = pathlib.Path(sys.argv[1]).resolve() if len(sys.argv) > 1 else here
+    arguments = sys.argv[1:]
+    if arguments == ["--table"]:
+        print("\n".join(layers.markdown(LAYERS)))
+        return 0
+    root = pathlib.Path(*arguments).resolve() if arguments else layers.ROOT
     wrong = []
 
     def report(path, line, text):
         wrong.append(f"{path}:{line}: {text}")
 
-    sources = sorted(file for file in root.glob("src/*/*")
+    sources = sorted(file for file in root.glob("src/**/*")
                      if file.suffix in (".c", ".h", ".S"))
     headers = sorted(root.glob("include/troupe/*.h"))
     for file in sources:
         check_source(root, file, report)
     for file in headers:
         check_public(root, file, report)
+    for file in sorted([*root.glob("*.md"), *root.glob("docs/**/*.md")]):
+        check_page(root, file, report)
     for text in wrong:
         print(text)
     print(f"layers: {len(sources)} sources, {len(headers)} public headers, "

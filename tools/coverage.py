@@ -19,7 +19,7 @@ Usage: coverage.py [--build DIR] [--layers core,system] [--open] [--all]
   --markdown   write the functions with open branches into this file, each
                with its reason
 
-A reason is a line `core/api.c tr_name 1: why`: as many branches of it may be
+A reason is a line `core/mail/tell.c tr_name 1: why`: as many branches of it may be
 open. Those that only a race takes are open in some runs; the number is that of
 the run with most. `@word` in a reason stands for a sentence that many have in
 common, a line `@word: sentence`.

@@ -15,8 +15,8 @@ set -eu
 build="build-essential cmake ninja-build pkgconf libsqlite3-dev libpq-dev
     libcmocka-dev"
 install="python3"
-test="clang libclang-rt-dev python3 spin postgresql groff-base mandoc"
-lint="clang-format clang-tidy"
+test="clang libclang-rt-dev python3 spin postgresql groff-base mandoc ccache"
+lint="clang-format-19 clang-tidy-19 iwyu"
 coverage="lcov"
 bench="libcaf-dev erlang-base erlang-dev golang-go cargo rustc librust-tokio-dev
     python3 postgresql libcjson-dev"
@@ -53,8 +53,8 @@ if ! command -v dpkg-query >/dev/null 2>&1; then
     exit 0
 fi
 
-# dpkg-query fails when it knows one of the names not at all; that is a
-# missing package like any other.
+# dpkg-query fails if it does not know one of the names; such a package is
+# missing like any other.
 # shellcheck disable=SC2086
 installed=$(dpkg-query -W -f='${Package}=${db:Status-Status}\n' $wanted \
     2>/dev/null) || :
@@ -83,7 +83,7 @@ else
     exit 1
 fi
 
-# Seen before the installation, so that only what it enables is disabled.
+# Listed before the installation, so that only new units are disabled.
 enabled() {
     find /etc/systemd/system /etc/rc[2-5].d -name '*' -type l 2>/dev/null |
         sed 's|.*/||' | sort -u

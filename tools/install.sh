@@ -5,8 +5,8 @@
 #
 # With DESTDIR it only puts the files there, as a package is made. Without it
 # the cache of the dynamic linker is renewed where that is possible and of
-# use, and where the linker will not look by itself the last lines say what to
-# set. tools/uninstall.sh is the way back.
+# use. If the linker does not search the folder by itself, the last lines print
+# what to set. tools/uninstall.sh removes the files.
 set -eu
 build=$1
 prefix=$2

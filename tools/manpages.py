@@ -2,7 +2,7 @@
 """manpages.py - man pages from the contracts in the public headers.
 
 The comment above a declaration in include/troupe is its contract, and the
-only text there is about it; a page is that text, dressed. Declarations that
+only text about it; a page is that text, formatted. Declarations that
 follow a contract without a comment of their own share it and its page. A
 remark at the end of a declaration's line belongs to that declaration alone.
 
@@ -25,10 +25,10 @@ PRIVATE = re.compile(
     r"_$|_H$|^TR_(BEGIN|END)_DECLS$|^TR_(API|NODISCARD|NORETURN|PRINTF|X)$"
     r"|^TR_STR$|^TR_(DECL|INFO|MIX4?|OPTIONAL|VAR)(_|$)|^TR_KIND_OF$")
 # Headers in the order a reader wants them.
-ORDER = ["base", "message", "actor", "supervise", "system", "cluster",
+ORDER = ["base", "message", "actor", "supervise", "system", "cluster", "engine",
          "storage", "observe", "test", "sim"]
 PLAIN_TYPES = {"tr_err", "tr_ref", "tr_from", "tr_nanos", "tr_type"}
-# Of the text behind a name; a longer one is cut where it can be.
+# Length of the text after a name; a longer one is cut at a space.
 NAME_LENGTH = 72
 # A name that is broken at a hyphen is no name any more.
 NO_HYPHENS = [".nh", ".ad l"]

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""mutations.py - a requirement broken in the library: does its test fail?
+"""mutations.py - breaks a requirement in the library: does its test fail?
 
 tests/mutations holds a file for each requirement: its id is the name of the
 file; what is broken, in one line, the source file, the test that is named
@@ -7,8 +7,8 @@ after the id, and pairs of texts as in tests/planted: the old one must be in
 the source exactly once and is replaced by the new one.
 
 Each is put alone into a copy of the tree under build/mutations; the library
-and the program of the test are built there, and that one test is run. What
-the unchanged copy does is seen first: the test must pass.
+and the program of the test are built there, and that one test is run. It runs
+on the unchanged copy first and must pass there.
 
 Usage: mutations.py [--check] [--only ID,...] [--jobs N] [--table FILE]
        mutations.py --sample N [--seed S]
@@ -30,11 +30,12 @@ from planted import ROOT, Wrong
 
 MUTATIONS = ROOT / "tests" / "mutations"
 TREE = ROOT / "build" / "mutations"
-GROUPS = "C L S SP MB DP T K OR SV DW DL DR RG GD SH EV PA".split()
+GROUPS = ("C L S SP MB DP T K OR SV DW DL DR RG GD SH EV PA "
+          "VA MS DI AC BU ST TE").split()
 SEED = 20261116
-TIMEOUT = 60  # seconds for one test; one that has no end has failed
+TIMEOUT = 60  # seconds for one test; a test that hangs has failed
 ROW = re.compile(r"^\| ([A-Z]+)(\d+) \| (.*) \| (.*) \|$")
-# What cmocka says of a failed check, and where; what else is said in it.
+# What cmocka prints about a failed check: its text and its place.
 SAID = re.compile(r"\[  ERROR   \] --- (.+)")
 SITE = re.compile(r"\[   LINE   \] --- (\S+?:\d+)")
 
@@ -42,7 +43,7 @@ NAME = re.compile(r"^(?![# /}])[^\n;]*?\(?(\w+)\)?\(", re.M)
 
 TABLE = "| id | what was broken | in | test | result | what it said |"
 
-# Runs one test of a program: linked in front of it, told by ONLY_TEST.
+# Runs one test of a program, the one that ONLY_TEST names; preloaded.
 ONLY = """
 #include <setjmp.h>
 #include <stdarg.h>
@@ -75,6 +76,7 @@ class Mutation:
         self.pairs = [(old, new) for old, new in pairs]
         self.function = ""
 
+    find = planted.Bug.find
     applied = planted.Bug.applied
 
     def target(self):
@@ -116,7 +118,7 @@ def check(mutations):
                 raise Wrong(f"{m.path.name}: there is no {m.file}")
             text = source.read_text()
             m.applied(text)
-            m.function = function_at(text, text.index(m.pairs[0][0]))
+            m.function = function_at(text, m.find(text, m.pairs[0][0]).start())
             if f"`{m.test}`" not in known.get(m.id, ("", ""))[1]:
                 raise Wrong(f"{m.path.name}: {m.test} is no test of {m.id} "
                             "in docs/requirements.md")
@@ -188,7 +190,7 @@ def broken(m, jobs):
         target.write_text(text)
 
 
-# ---- telling ----
+# ---- reporting ----
 
 
 def row(m, said):

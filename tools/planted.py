@@ -1,18 +1,18 @@
 #!/usr/bin/env python3
-"""planted.py - small bugs put into the library: do the scenarios notice?
+"""planted.py - puts small bugs into the library: do the scenarios fail?
 
 tests/planted holds one bug per file: what it is, in one line, the source
 file, and pairs of texts; the old one must be in the source exactly once and
 is replaced by the new one. The pairs survive changes around them; a bug that
-does not apply any more is an error and has to be written anew.
+does not apply any more is an error and must be rewritten.
 
 Each bug is put alone into a copy of the tree under build/planted, the
 simulated scenarios are built there with the flags of a release and run, a
 few seeds of each, then more, until one fails, --seeds are used up or the
-time is over. What the unchanged copy does is seen first: it must pass.
+time is over. The unchanged copy runs first: it must pass.
 
-What was found is kept beside the copy, so that a call with --only brings the
-table up to date for those.
+Results are kept beside the copy, so that a call with --only updates only
+those rows of the table.
 
 Usage: planted.py [--check] [--only NN,...] [--seeds N] [--seconds N]
                   [--jobs N] [--table FILE]
@@ -37,9 +37,9 @@ TREE = ROOT / "build" / "planted"
 FOUND = TREE / "found.json"
 COPIED = ("CMakeLists.txt", "CMakePresets.json", "cmake", "include", "src",
           "tests", "template", "tools", "demo", "examples", "bench")
-ROUNDS = (5, 20, 75, 200, 500, 1000)  # seeds of each scenario, one after one
-TIMEOUT = 20.0      # seconds for a process; a run without end is caught ...
-TIMEOUT_SEED = 0.5  # ... and for each seed besides, which takes milliseconds
+ROUNDS = (5, 20, 75, 200, 500, 1000)  # seeds of each scenario, per round
+TIMEOUT = 20.0      # seconds for a process that may hang ...
+TIMEOUT_SEED = 0.5  # ... and for each seed, which takes milliseconds
 FAILED = re.compile(r"\bseed (\d+) failed at step \d+, [\d.]+ s: (.*)")
 
 
@@ -62,13 +62,19 @@ class Bug:
             raise Wrong(f"{path.name}: @@ new or @@ end is missing")
         self.pairs = [(old, new) for old, new in pairs]
 
+    def find(self, text, old):
+        """Where old is, by its words: layout may differ. Exactly once."""
+        pattern = r"\s+".join(re.escape(word) for word in old.split())
+        found = list(re.finditer(pattern, text))
+        if len(found) != 1:
+            raise Wrong(f"{self.path.name}: its text is {len(found)} times"
+                        f" in {self.file}, not once: write it anew")
+        return found[0]
+
     def applied(self, text):
         for old, new in self.pairs:
-            count = text.count(old)
-            if count != 1:
-                raise Wrong(f"{self.path.name}: its text is {count} times in "
-                            f"{self.file}, not once: write it anew")
-            text = text.replace(old, new)
+            at = self.find(text, old)
+            text = text[:at.start()] + new.strip() + text[at.end():]
         return text
 
 
@@ -98,7 +104,7 @@ def check(bugs):
 
 
 def copy_file(source, target):
-    """Only what has changed, so that little is built again."""
+    """Copies only if the file has changed, so that little is rebuilt."""
     if target.exists() and target.read_bytes() == source.read_bytes():
         return
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -115,7 +121,7 @@ def copy_tree():
                 target = TREE / path.relative_to(ROOT)
                 copy_file(path, target)
                 wanted.add(target)
-    for top in COPIED:  # what is gone from the tree
+    for top in COPIED:  # files that were deleted from the tree
         for path in (TREE / top).rglob("*"):
             if path.is_file() and path not in wanted:
                 path.unlink()
@@ -148,7 +154,7 @@ def build(scenarios, jobs):
 
 
 def start(scenario, first, count):
-    """(exit status or 'no end', what it said)"""
+    """(exit status or 'hang', what it said)"""
     program = TREE / "build" / "release" / "tests" / "sim" / scenario
     command = [str(program), "--seed", str(first), "--seeds", str(count)]
     try:
@@ -157,7 +163,7 @@ def start(scenario, first, count):
                               timeout=TIMEOUT + count * TIMEOUT_SEED)
         return done.returncode, done.stdout + done.stderr
     except subprocess.TimeoutExpired:
-        return "no end", ""
+        return "hang", ""
 
 
 def run(scenario, first, count):
@@ -166,7 +172,7 @@ def run(scenario, first, count):
     if status == 0:
         return None, ""
     seed = first
-    while count > 1 and not FAILED.search(text):  # a crash, or no end: where?
+    while count > 1 and not FAILED.search(text):  # a crash, or a hang: where?
         status, text = start(scenario, seed, 1)
         if status != 0:
             break
@@ -234,7 +240,7 @@ def plant(bug, scenarios, options):
         target.write_text(text)
 
 
-# ---- telling ----
+# ---- reporting ----
 
 
 def row(bug, outcome):

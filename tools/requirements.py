@@ -48,9 +48,10 @@ def read_ids(path):
 
 
 def test_name(root, path):
-    """tests/unit/core/watch_test.c -> unit.core.watch, as CTest has it."""
+    """tests/unit/core/life/watch_test.c -> unit.core.watch, as CTest has it."""
     parts = path.relative_to(root / "tests").with_suffix("").parts
-    return ".".join(parts[:-1] + (SUFFIX.sub("", parts[-1]),))
+    folders = parts[:2] if parts[0] == "unit" else parts[:-1]
+    return ".".join(folders + (SUFFIX.sub("", parts[-1]),))
 
 
 def find_tests(root):

@@ -1,5 +1,5 @@
 #!/bin/sh
-# run_many.sh - runs the demo again and again, and counts what it said.
+# run_many.sh - runs the demo many times and counts the exit statuses.
 #
 # usage: tools/run_many.sh BANK
 #
@@ -11,8 +11,8 @@
 #   SEED     of the first simulated run, the next one has the next; 1
 #   LOGS     the folder for what failed runs printed; build/run-many
 #
-# A line for each run, a table at the end. The exit status is 0 only if that
-# of every run was.
+# Prints a line for each run and a table at the end. The exit status is 0 only
+# if every run ended with 0.
 set -u
 
 bank=${1:?usage: run_many.sh BANK}

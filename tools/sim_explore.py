@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """sim_explore.py - many seeds of every simulated scenario, over many runs.
 
-Each scenario (a program made with tr_sim_main) has a place in the state file:
-the next seed that nobody has tried. A call tries `--seeds` more of each, in
+The state file keeps for each scenario (a program made with tr_sim_main) the
+next seed that has not been tried. A call tries `--seeds` more of each, in
 parallel processes, adds its figures to those of all calls before, and keeps
 what failed: a failing seed is written to the state file and named at the end
 with the command that replays it. With --keep it is appended to the list of
@@ -13,12 +13,12 @@ Usage: sim_explore.py --seeds N [--jobs N] [--chunk N] [--state FILE]
                       [--strict N] program...
 
 At the end every fault class and every buggify site is listed with how often
-it struck, over all calls. One that never did is a hole in the scenarios, and
-so is a class that no scenario switches on: with --strict seeds or more in all,
-that ends with 1, too.
+it happened, over all calls. One that never happened is a gap in the
+scenarios, and so is a class that no scenario switches on: after --strict seeds
+in all, such a gap ends with 1, too.
 
 Ends with 1 if a seed failed, in this call, or if a scenario called the system
-itself for time, chance, threads or files.
+directly for time, random numbers, threads or files.
 """
 import argparse
 import collections
@@ -141,7 +141,7 @@ def run(chunk):
                               errors="replace", timeout=TIMEOUT, check=False)
         status, text = done.returncode, done.stdout + done.stderr
     except subprocess.TimeoutExpired:
-        status, text = "no end", ""
+        status, text = "hang", ""
     chunk.seconds = time.monotonic() - begun
     chunk.figures.seeds = chunk.count
     read_output(chunk, text)

@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
 """turn_cost.py - what supervision, watch and metrics cost for each message.
 
-Builds troupe-bench twice, as it is and with TRI_BARE_TURNS, where a turn looks
-after no failure and counts nothing (src/core/context.h), and counts the
+Builds troupe-bench twice, as it is and with TRI_BARE_TURNS, where a turn catches
+no failure and counts nothing (src/core/run/context.h), and counts the
 instructions of both with callgrind. Each workload runs with two numbers of
 messages; the difference of the two, divided, is what one message takes from
 its tr_tell to the end of its handler, without start and end of the program.
 
 Usage: turn_cost.py [--most PERCENT] [--jobs N] [WORKLOAD ...]
 
-The end is 1 if a workload needs more than --most (10) percent more; what was
+The exit status is 1 if a workload needs more than --most (10) percent more; what was
 measured, and the aim of 5, are in docs/design/0013-samples.md.
 """
 import argparse

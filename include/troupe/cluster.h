@@ -1,28 +1,30 @@
 /*
- * cluster.h - virtual actors: named by kind and key, present when needed.
+ * cluster.h - virtual actors: named by kind and key, activated when needed.
  *
- * A virtual actor is never spawned. The first message activates it, on a node
- * that hosts its kind; an idle one is deactivated, with its state stored. Its
- * ref can be made, kept and sent at any time, and is what tr_self gives it.
- * A message is handled by one activation or, if that ends before, by the next.
+ * A virtual actor is never spawned. The first message activates it on a node
+ * that hosts its kind. When it has been idle for some time it is deactivated;
+ * its state stays in the store. Its ref can be made, kept and sent at any time;
+ * tr_self returns the same ref. A message is handled by the current activation
+ * or, if that ends before, by the next one.
  *
- * What is done to a ref is done to the activation there is: tr_stop, tr_poison
- * and tr_kill deactivate it, tr_watch tells of its end (TR_IDLE, TR_STOPPED,
- * TR_FAILED, ...), tr_join waits for it. If there is none, stopping does
- * nothing, watching tells TR_NO_SUCH_ACTOR at once, joining is TR_ENOENT, and
- * tr_state_of gives TR_STATE_CREATED.
+ * Calls that act on an actor act on its current activation: tr_stop, tr_poison
+ * and tr_kill deactivate it, tr_watch tells when it has ended (TR_IDLE,
+ * TR_STOPPED, TR_FAILED, ...), tr_join waits for its end. If there is no
+ * activation, stopping does nothing, a watch tells TR_NO_SUCH_ACTOR at once,
+ * joining returns TR_ENOENT, and tr_state_of returns TR_STATE_CREATED.
  *
- * Names. A ref that tr_virtual has made is good for the system's life, so its
- * name is kept as long. Where keys have no end, send by name: tr_tell_virtual,
- * tr_ask_virtual. Such a name is forgotten with the activation, and the ref
- * that tr_self and tr_sender give of it is a plain actor's: once the activation
- * has ended it may be nobody's, and what is sent to it a dead letter.
- * tr_virtual of the same name, at any time, makes one that lasts. Names of both
- * sorts are counted, at most tr_system_options.virtual_names at a time.
+ * Names. A ref from tr_virtual is valid for as long as the system is open, so
+ * the system keeps its name as long. If a program uses an unlimited number of
+ * keys, it sends by name instead: tr_tell_virtual, tr_ask_virtual. Such a name
+ * is forgotten when the activation ends. The ref that tr_self and tr_sender
+ * return for such an actor is valid only during the activation; what is sent to
+ * it later may become a dead letter. tr_virtual with the same name makes a ref
+ * that stays valid. Names of both sorts are counted;
+ * tr_system_options.virtual_names is their limit.
  *
  * Threads: any.
  * Ownership: definitions and stores are borrowed for as long as the system is
- * open; options and names are copied.
+ * open. Options and names are copied.
  */
 #ifndef TROUPE_CLUSTER_H
 #define TROUPE_CLUSTER_H
@@ -31,70 +33,86 @@
 #include <troupe/base.h>
 #include <troupe/macros.h>
 
-/* A field left zero takes the default named beside it. */
+/* On which node the actors of a kind are activated. */
+typedef enum tr_placement {
+    TR_PLACE_OWNER,         // that owns the actor's shard: fastest
+    TR_PLACE_LOCAL,         // of the sender whose message activates the actor
+    TR_PLACE_RANDOM,        // any that hosts the kind
+    TR_PLACE_LEAST_LOADED,  // that has the fewest of those placed so
+} tr_placement;
+
+/* A field that is zero takes the default named beside it. */
 typedef struct tr_host_options {
     size_t size;
-    tr_storage *storage;            // of *self; default: none
-    tr_nanos idle;                  // deactivate after; default 10 min
-    const tr_spawn_options *spawn;  // of each activation; not all are allowed
-    uint32_t max_active;  // beyond, those least used go; default: no limit
-    uint32_t workers;     // stateless: so many share a name; default: one
+    tr_storage *storage;            // where *self is stored; default: nowhere
+    tr_nanos idle;                  // deactivated after so long; default 10 min
+    const tr_spawn_options *spawn;  // options of each activation; see tr_host
+    uint32_t max_active;            // most activations; default: no limit
+    uint32_t workers;               // activations that share a name; default 1
+    tr_placement placement;         // which node; default TR_PLACE_OWNER
 } tr_host_options;
 
 TR_BEGIN_DECLS
 
 /*
- * Lets this node activate virtual actors of the kind, whose name is the
- * definition's. A failure that would be escalated ends the activation. Of the
- * spawn options name, mailbox_limit, drain, storage, watch, joinable,
- * auto_stop and pinned dispatchers are refused. An idle actor is deactivated
- * after idle and at most half as long again.
- * Errors: TR_EINVAL (tr_error_text), TR_EEXIST, TR_ENOMEM, TR_ECLOSED.
+ * Lets this node activate virtual actors of a kind, whose name is that of the
+ * definition. An idle actor is deactivated after `idle`, at the latest after
+ * one and a half times that. Above max_active the least recently used
+ * activations are deactivated. With workers, that many activations without
+ * stored state share a name. A failure that would be escalated ends the
+ * activation instead. These spawn options are refused: name, mailbox_limit,
+ * drain, storage, watch, joinable, auto_stop and pinned dispatchers.
+ * Errors: TR_EINVAL (tr_error_text says why), TR_EEXIST (hosted already),
+ * TR_ENOMEM, TR_ECLOSED.
  */
 TR_API TR_NODISCARD tr_err tr_host(tr_system *sys, const tr_actor_def *def,
                                    const tr_host_options *options);
 /*
- * The ref of a virtual actor, the same one for the same names; activates
- * nothing. Kind and key are letters, digits, '-' and '_', with the namespace
- * at most 256 characters. Invalid names give nobody with TR_EINVAL, too many
- * of them nobody with TR_ELIMIT (tr_ref_err; tr_error_text says more).
- * Messages to a kind that nobody hosts are dead letters, TR_ENOENT.
+ * Returns the ref of a virtual actor; the same names give the same ref. Nothing
+ * is activated. Kind and key consist of letters, digits, '-' and '_', and have,
+ * with the namespace, at most 256 characters. Returns nobody if the names are
+ * invalid (TR_EINVAL) or there are too many names (TR_ELIMIT); see tr_ref_err
+ * and tr_error_text. Messages to a kind that no node hosts become dead letters;
+ * requests get TR_ENOENT.
  */
 TR_API tr_ref tr_virtual(tr_from from, const char *kind, const char *key);
 /*
- * The same from the text that tr_ref_path gives, namespace::kind/key. Nobody
- * with TR_EINVAL if it is none, with TR_EFOREIGN if it is of another
- * namespace.
+ * Returns the ref of the virtual actor with the text that tr_ref_path writes,
+ * namespace::kind/key. Returns nobody if the text is not of that form
+ * (TR_EINVAL) or has another namespace (TR_EFOREIGN).
  */
 TR_API tr_ref tr_virtual_named(tr_from from, const char *text);
 
 /*
- * tr_tell to a virtual actor by its name, which is not kept: for keys without
- * end. Messages of one sender arrive in its order, also where it uses refs of
- * the same actor. What cannot be sent is a dead letter. On a node of several,
- * and of stateless workers, the name is kept all the same.
+ * Sends as tr_tell does, to a virtual actor by its name, which is forgotten
+ * after the activation: for an unlimited number of keys. Messages of one sender
+ * arrive in order, also if it uses refs of the same actor in between. A message
+ * that cannot be sent becomes a dead letter. The name is kept after all if the
+ * kind has stateless workers.
  */
 TR_API void tr_tell_virtual(tr_from from, const char *kind, const char *key,
                             const tr_type *type, const void *payload);
 /*
- * The same with an answer: nothing was sent unless it is TR_OK.
- * Errors: as tr_try_tell, TR_EINVAL (no name), TR_ELIMIT (too many names),
- * TR_ENOENT (nobody hosts the kind).
+ * Sends as tr_tell_virtual does, but returns an error instead of making a dead
+ * letter.
+ * Errors: those of tr_try_tell; TR_EINVAL (not a name), TR_ELIMIT (too many
+ * names), TR_ENOENT (no node hosts the kind).
  */
 TR_API TR_NODISCARD tr_err tr_try_tell_virtual(tr_from from, const char *kind,
                                                const char *key,
                                                const tr_type *type,
                                                const void *payload);
 /*
- * tr_ask by name, as tr_tell_virtual. The name is not forgotten before the
- * answer is there. Errors: as tr_ask and tr_try_tell_virtual.
+ * Asks as tr_ask does, by name like tr_tell_virtual. The name is kept at least
+ * until the answer is there.
+ * Errors: those of tr_ask and tr_try_tell_virtual.
  */
 TR_API TR_NODISCARD tr_err tr_ask_virtual(tr_from from, const char *kind,
                                           const char *key, void *out,
                                           tr_nanos timeout, const tr_type *type,
                                           const void *payload,
                                           const char *site);
-/* tr_forward by name: to the one that a message is about, say. */
+/* Forwards as tr_forward does, to a virtual actor by its name. */
 TR_API void tr_forward_virtual(tr_ctx *ctx, const char *kind, const char *key,
                                const void *m);
 

@@ -1,10 +1,10 @@
 /*
- * macros.h - preprocessor tools behind the typed skins. Not for programs.
+ * macros.h - preprocessor tools of the other headers. Not for programs.
  *
- * Every skin with optional arguments ends in `...` and passes one empty
- * argument more inward: {.a = 1, } and {} are both initialisers, so neither
- * __VA_OPT__ nor the GNU comma is needed. Lists are walked up to that empty
- * last element; they may have TR_EACH_MAX others.
+ * Every macro with optional arguments ends in `...` and passes one empty
+ * argument more to an inner macro: {.a = 1, } and {} are both initialisers, so
+ * neither __VA_OPT__ nor the GNU comma is needed. Lists are walked up to that
+ * empty last element; they may have TR_EACH_MAX others.
  *
  * Threads: none; nothing here exists at run time.
  */
@@ -15,29 +15,37 @@
 
 #ifndef __cplusplus
 
-#define TR_CAT(a, b)   TR_CAT_(a, b)
-#define TR_CAT_(a, b)  a##b
+// clang-format off: macros that make code, laid out by hand
+
+#define TR_CAT(a, b) TR_CAT_(a, b)
+#define TR_CAT_(a, b) a##b
 #define TR_UNWRAP(...) __VA_ARGS__
 
-/* m(arguments), once the arguments have been expanded into several. */
-#define TR_CALL(m, ...)  TR_CALL_(m, __VA_ARGS__)
+/*
+ * Expands the arguments, which may become several, and then calls m with them.
+ */
+#define TR_CALL(m, ...) TR_CALL_(m, __VA_ARGS__)
 #define TR_CALL_(m, ...) m(__VA_ARGS__)
 
-/* How many of 1 to 4 arguments. */
-#define TR_ARITY(...)                 TR_ARITY_(__VA_ARGS__, 4, 3, 2, 1, 0)
+/* The number of arguments, 1 to 4. */
+#define TR_ARITY(...) TR_ARITY_(__VA_ARGS__, 4, 3, 2, 1, 0)
 #define TR_ARITY_(a, b, c, d, n, ...) n
 
 /* A wrong pointer is only a warning before gcc 14; these make it an error. */
 #define TR_CTX(ctx) _Generic((ctx), tr_ctx *: (ctx))
-#define TR_DEF(A)   _Generic(&(A), const tr_actor_def *: &(A))
-/* out must take the answer to request T, or be NULL. */
+#define TR_DEF(A) _Generic(&(A), const tr_actor_def *: &(A))
+/* Checks that out can take the answer to request T, or is NULL. */
 #define TR_OUT_(T, out) _Generic((out), T##_tr_reply *: (out), void *: (out))
 
-/* An options struct for one call. */
+/* Makes an options struct for one call. */
 #define TR_OPTIONS(type, ...) (&(const type){.size = sizeof(type), __VA_ARGS__})
-/* The same where most calls give none: then it is NULL, and takes no time. */
+/*
+ * Makes an options struct for a call that is mostly made without options: then
+ * it is NULL, which saves time.
+ */
 #define TR_OPTIONS_ANY_(type, ...)                                             \
-    (sizeof(#__VA_ARGS__) > 1 ? TR_OPTIONS(type, __VA_ARGS__) : (const type *)0)
+    (sizeof(#__VA_ARGS__) > 1 ? TR_OPTIONS(type, __VA_ARGS__)                  \
+                              : (const type *)0)
 /* The description of T, which must be a TR_REQUEST. */
 #define TR_ASKED_(T) (&T##_tr_type + 0 * sizeof(T##_tr_reply *))
 
@@ -48,86 +56,56 @@
  */
 #define TR_HASH(s)                                                             \
     TR_HASH_(s "\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0", sizeof(s))
-#define TR_P_       UINT64_C(0x100000001b3)
+#define TR_P_ UINT64_C(0x100000001b3)
 #define TR_C_(s, i) (unsigned char)(s)[i]
 #define TR_HASH_(s, n)                                                         \
-    (((((((((((((((((((((((((n) * TR_P_ + TR_C_(s, 0)) * TR_P_ +               \
-                           TR_C_(s, 1)) *                                      \
-                              TR_P_ +                                          \
-                          TR_C_(s, 2)) *                                       \
-                             TR_P_ +                                           \
-                         TR_C_(s, 3)) *                                        \
-                            TR_P_ +                                            \
-                        TR_C_(s, 4)) *                                         \
-                           TR_P_ +                                             \
-                       TR_C_(s, 5)) *                                          \
-                          TR_P_ +                                              \
-                      TR_C_(s, 6)) *                                           \
-                         TR_P_ +                                               \
-                     TR_C_(s, 7)) *                                            \
-                        TR_P_ +                                                \
-                    TR_C_(s, 8)) *                                             \
-                       TR_P_ +                                                 \
-                   TR_C_(s, 9)) *                                              \
-                      TR_P_ +                                                  \
-                  TR_C_(s, 10)) *                                              \
-                     TR_P_ +                                                   \
-                 TR_C_(s, 11)) *                                               \
-                    TR_P_ +                                                    \
-                TR_C_(s, 12)) *                                                \
-                   TR_P_ +                                                     \
-               TR_C_(s, 13)) *                                                 \
-                  TR_P_ +                                                      \
-              TR_C_(s, 14)) *                                                  \
-                 TR_P_ +                                                       \
-             TR_C_(s, 15)) *                                                   \
-                TR_P_ +                                                        \
-            TR_C_(s, 16)) *                                                    \
-               TR_P_ +                                                         \
-           TR_C_(s, 17)) *                                                     \
-              TR_P_ +                                                          \
-          TR_C_(s, 18)) *                                                      \
-             TR_P_ +                                                           \
-         TR_C_(s, 19)) *                                                       \
-            TR_P_ +                                                            \
-        TR_C_(s, 20)) *                                                        \
-           TR_P_ +                                                             \
-       TR_C_(s, 21)) *                                                         \
-          TR_P_ +                                                              \
-      TR_C_(s, 22)) *                                                          \
-         TR_P_ +                                                               \
-     TR_C_(s, 23))
+    (((((((((((((((((((((((((n)                                                \
+    * TR_P_ + TR_C_(s, 0)) * TR_P_ + TR_C_(s, 1))                              \
+    * TR_P_ + TR_C_(s, 2)) * TR_P_ + TR_C_(s, 3))                              \
+    * TR_P_ + TR_C_(s, 4)) * TR_P_ + TR_C_(s, 5))                              \
+    * TR_P_ + TR_C_(s, 6)) * TR_P_ + TR_C_(s, 7))                              \
+    * TR_P_ + TR_C_(s, 8)) * TR_P_ + TR_C_(s, 9))                              \
+    * TR_P_ + TR_C_(s, 10)) * TR_P_ + TR_C_(s, 11))                            \
+    * TR_P_ + TR_C_(s, 12)) * TR_P_ + TR_C_(s, 13))                            \
+    * TR_P_ + TR_C_(s, 14)) * TR_P_ + TR_C_(s, 15))                            \
+    * TR_P_ + TR_C_(s, 16)) * TR_P_ + TR_C_(s, 17))                            \
+    * TR_P_ + TR_C_(s, 18)) * TR_P_ + TR_C_(s, 19))                            \
+    * TR_P_ + TR_C_(s, 20)) * TR_P_ + TR_C_(s, 21))                            \
+    * TR_P_ + TR_C_(s, 22)) * TR_P_ + TR_C_(s, 23))
 
-/* Elements a list may have, without its empty last one. */
+/* Most elements of a list, not counting its empty last one. */
 enum { TR_EACH_MAX = 64 };
 
-/* How many arguments, 1 to 65: the elements and the empty last one. */
+/* The number of arguments, 1 to 65: the elements and the empty last one. */
 #define TR_COUNT(...)                                                          \
-    TR_COUNT_(__VA_ARGS__, 65, 64, 63, 62, 61, 60, 59, 58, 57, 56, 55, 54, 53, \
-              52, 51, 50, 49, 48, 47, 46, 45, 44, 43, 42, 41, 40, 39, 38, 37,  \
-              36, 35, 34, 33, 32, 31, 30, 29, 28, 27, 26, 25, 24, 23, 22, 21,  \
-              20, 19, 18, 17, 16, 15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, \
-              2, 1, 0)
-#define TR_COUNT_(a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, a13, a14, \
-                  a15, a16, a17, a18, a19, a20, a21, a22, a23, a24, a25, a26,  \
-                  a27, a28, a29, a30, a31, a32, a33, a34, a35, a36, a37, a38,  \
-                  a39, a40, a41, a42, a43, a44, a45, a46, a47, a48, a49, a50,  \
-                  a51, a52, a53, a54, a55, a56, a57, a58, a59, a60, a61, a62,  \
-                  a63, a64, a65, n, ...)                                       \
+    TR_COUNT_(__VA_ARGS__, 65, 64, 63, 62, 61, 60, 59, 58, 57, 56, 55, 54,     \
+              53, 52, 51, 50, 49, 48, 47, 46, 45, 44, 43, 42, 41, 40, 39, 38,  \
+              37, 36, 35, 34, 33, 32, 31, 30, 29, 28, 27, 26, 25, 24, 23, 22,  \
+              21, 20, 19, 18, 17, 16, 15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5,   \
+              4, 3, 2, 1, 0)
+#define TR_COUNT_(a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, a13,      \
+                  a14, a15, a16, a17, a18, a19, a20, a21, a22, a23, a24, a25,  \
+                  a26, a27, a28, a29, a30, a31, a32, a33, a34, a35, a36, a37,  \
+                  a38, a39, a40, a41, a42, a43, a44, a45, a46, a47, a48, a49,  \
+                  a50, a51, a52, a53, a54, a55, a56, a57, a58, a59, a60, a61,  \
+                  a62, a63, a64, a65, n, ...)                                  \
     n
 
-/* m(c, i, x) for each element x; i counts down to 1, to tell them apart. */
+/*
+ * Calls m(c, i, x) for each element x. i counts down to 1 and makes elements of
+ * equal text different.
+ */
 #define TR_EACH(m, c, ...)                                                     \
     TR_CAT(TR_EACH_, TR_COUNT(__VA_ARGS__))(m, c, __VA_ARGS__)
 #define TR_EACH_1(m, c, end)
-#define TR_EACH_2(m, c, x, ...)  m(c, 1, x)
-#define TR_EACH_3(m, c, x, ...)  m(c, 2, x) TR_EACH_2(m, c, __VA_ARGS__)
-#define TR_EACH_4(m, c, x, ...)  m(c, 3, x) TR_EACH_3(m, c, __VA_ARGS__)
-#define TR_EACH_5(m, c, x, ...)  m(c, 4, x) TR_EACH_4(m, c, __VA_ARGS__)
-#define TR_EACH_6(m, c, x, ...)  m(c, 5, x) TR_EACH_5(m, c, __VA_ARGS__)
-#define TR_EACH_7(m, c, x, ...)  m(c, 6, x) TR_EACH_6(m, c, __VA_ARGS__)
-#define TR_EACH_8(m, c, x, ...)  m(c, 7, x) TR_EACH_7(m, c, __VA_ARGS__)
-#define TR_EACH_9(m, c, x, ...)  m(c, 8, x) TR_EACH_8(m, c, __VA_ARGS__)
+#define TR_EACH_2(m, c, x, ...) m(c, 1, x)
+#define TR_EACH_3(m, c, x, ...) m(c, 2, x) TR_EACH_2(m, c, __VA_ARGS__)
+#define TR_EACH_4(m, c, x, ...) m(c, 3, x) TR_EACH_3(m, c, __VA_ARGS__)
+#define TR_EACH_5(m, c, x, ...) m(c, 4, x) TR_EACH_4(m, c, __VA_ARGS__)
+#define TR_EACH_6(m, c, x, ...) m(c, 5, x) TR_EACH_5(m, c, __VA_ARGS__)
+#define TR_EACH_7(m, c, x, ...) m(c, 6, x) TR_EACH_6(m, c, __VA_ARGS__)
+#define TR_EACH_8(m, c, x, ...) m(c, 7, x) TR_EACH_7(m, c, __VA_ARGS__)
+#define TR_EACH_9(m, c, x, ...) m(c, 8, x) TR_EACH_8(m, c, __VA_ARGS__)
 #define TR_EACH_10(m, c, x, ...) m(c, 9, x) TR_EACH_9(m, c, __VA_ARGS__)
 #define TR_EACH_11(m, c, x, ...) m(c, 10, x) TR_EACH_10(m, c, __VA_ARGS__)
 #define TR_EACH_12(m, c, x, ...) m(c, 11, x) TR_EACH_11(m, c, __VA_ARGS__)
@@ -185,129 +163,118 @@ enum { TR_EACH_MAX = 64 };
 #define TR_EACH_64(m, c, x, ...) m(c, 63, x) TR_EACH_63(m, c, __VA_ARGS__)
 #define TR_EACH_65(m, c, x, ...) m(c, 64, x) TR_EACH_64(m, c, __VA_ARGS__)
 
-/* sizeof(void) is 1 in GNU C: such a state is none. */
+/*
+ * The size of state S. sizeof(void) is 1 in GNU C, but an actor with a void
+ * state has none.
+ */
 #define TR_STATE_SIZE(S)                                                       \
     (__builtin_types_compatible_p(S, void) ? 0 : __extension__ sizeof(S))
 
 /*
- * What TR_ACTOR makes. Each entry of its list is (word, T, fn, flags), where
- * the word picks a macro of the four walks below: a typed thunk, a row of the
- * handler table, one of the table of events, a member of the definition.
+ * What TR_ACTOR makes. Each entry of its list is (word, T, fn, flags). The list
+ * is walked four times; each time the word picks a macro: for a typed thunk, a
+ * row of the handler table, a row of the table of events, a member of the
+ * definition.
  */
 #define TR_ACTOR_(linkage, A, S, ...)                                          \
     typedef S A##_tr_state;                                                    \
     static const tr_type S##_tr_type; /* stays zero without TR_STATE */        \
     TR_EACH(TR_THUNK, (A, S), __VA_ARGS__)                                     \
     static const tr_handler A##_tr_handlers[] = {                              \
-        TR_EACH(TR_ROW, (A, S), __VA_ARGS__){NULL, NULL, 0}};                  \
+        TR_EACH(TR_ROW, (A, S), __VA_ARGS__) {NULL, NULL, 0}};                 \
     static const tr_applier A##_tr_appliers[] = {                              \
-        TR_EACH(TR_APPLIED, (A, S), __VA_ARGS__){NULL, NULL}};                 \
+        TR_EACH(TR_APPLIED, (A, S), __VA_ARGS__) {NULL, NULL}};                \
     linkage const tr_actor_def A = {                                           \
-        .size = sizeof(tr_actor_def),                                          \
-        .name = #A,                                                            \
-        .state = &S##_tr_type,                                                 \
-        .state_size = TR_STATE_SIZE(S),                                        \
-        .handlers = A##_tr_handlers,                                           \
+        .size = sizeof(tr_actor_def), .name = #A, .state = &S##_tr_type,       \
+        .state_size = TR_STATE_SIZE(S), .handlers = A##_tr_handlers,           \
         .handler_count = sizeof(A##_tr_handlers) / sizeof(tr_handler) - 1,     \
         .appliers = A##_tr_appliers,                                           \
         .applier_count = sizeof(A##_tr_appliers) / sizeof(tr_applier) - 1,     \
         TR_EACH(TR_HOOKED, (A, S), __VA_ARGS__)}
 
-#define TR_THUNK(as, i, e)                     TR_CALL(TR_THUNK_I, TR_UNWRAP as, TR_UNWRAP e)
-#define TR_THUNK_I(A, S, word, T, fn, flags)   TR_THUNK_##word(A, S, T, fn)
-#define TR_ROW(as, i, e)                       TR_CALL(TR_ROW_I, TR_UNWRAP as, TR_UNWRAP e)
-#define TR_ROW_I(A, S, word, T, fn, flags)     TR_ROW_##word(A, T, flags)
-#define TR_HOOKED(as, i, e)                    TR_CALL(TR_HOOKED_I, TR_UNWRAP as, TR_UNWRAP e)
-#define TR_HOOKED_I(A, S, word, T, fn, flags)  TR_HOOKED_##word(A, T, fn)
-#define TR_APPLIED(as, i, e)                   TR_CALL(TR_APPLIED_I, TR_UNWRAP as, TR_UNWRAP e)
+#define TR_THUNK(as, i, e) TR_CALL(TR_THUNK_I, TR_UNWRAP as, TR_UNWRAP e)
+#define TR_THUNK_I(A, S, word, T, fn, flags) TR_THUNK_##word(A, S, T, fn)
+#define TR_ROW(as, i, e) TR_CALL(TR_ROW_I, TR_UNWRAP as, TR_UNWRAP e)
+#define TR_ROW_I(A, S, word, T, fn, flags) TR_ROW_##word(A, T, flags)
+#define TR_HOOKED(as, i, e)                                                    \
+    TR_CALL(TR_HOOKED_I, TR_UNWRAP as, TR_UNWRAP e)
+#define TR_HOOKED_I(A, S, word, T, fn, flags) TR_HOOKED_##word(A, T, fn)
+#define TR_APPLIED(as, i, e)                                                   \
+    TR_CALL(TR_APPLIED_I, TR_UNWRAP as, TR_UNWRAP e)
 #define TR_APPLIED_I(A, S, word, T, fn, flags) TR_APPLIED_##word(A, T)
 
-/* A thunk, not a cast: calling through another function type is undefined. */
+/*
+ * Checks the type of fn. Handlers are called through typed thunks, because
+ * calling a function through another function type is undefined.
+ */
 #define TR_WANT(fn, type, text)                                                \
     _Static_assert(__builtin_types_compatible_p(__typeof__(&fn), type), text);
 #define TR_THUNK_TRon(A, S, T, fn)                                             \
-    TR_WANT(fn, tr_err (*)(tr_ctx *, S *, const T *),                          \
+    TR_WANT(fn, tr_err(*)(tr_ctx *, S *, const T *),                           \
             "wanted: tr_err " #fn "(tr_ctx *, " #S " *, const " #T " *)")      \
     static tr_err A##_tr_on_##T(tr_ctx *ctx, void *self, const void *m)        \
-    {                                                                          \
-        return fn(ctx, self, m);                                               \
-    }
+    { return fn(ctx, self, m); }
 #define TR_THUNK_TRremind(A, S, T, fn)                                         \
-    TR_WANT(fn, tr_err (*)(tr_ctx *, S *, const T *),                          \
+    TR_WANT(fn, tr_err(*)(tr_ctx *, S *, const T *),                           \
             "wanted: tr_err " #fn "(tr_ctx *, " #S " *, const " #T " *)")      \
     static tr_err A##_tr_on_##T(tr_ctx *ctx, void *self, const void *m)        \
-    {                                                                          \
-        return tr_reminded(ctx, m, fn(ctx, self, m));                          \
-    }
+    { return tr_reminded(ctx, m, fn(ctx, self, m)); }
 #define TR_THUNK_TRread(A, S, T, fn)                                           \
-    TR_WANT(fn, tr_err (*)(tr_ctx *, const S *, const T *),                    \
+    TR_WANT(fn, tr_err(*)(tr_ctx *, const S *, const T *),                     \
             "wanted: tr_err " #fn "(tr_ctx *, const " #S " *, const " #T " *"  \
             ")")                                                               \
     static tr_err A##_tr_on_##T(tr_ctx *ctx, void *self, const void *m)        \
-    {                                                                          \
-        return fn(ctx, self, m);                                               \
-    }
+    { return fn(ctx, self, m); }
 #define TR_THUNK_TRany(A, S, any, fn)                                          \
-    TR_WANT(fn, tr_err (*)(tr_ctx *, S *, const tr_msg *),                     \
+    TR_WANT(fn, tr_err(*)(tr_ctx *, S *, const tr_msg *),                      \
             "wanted: tr_err " #fn "(tr_ctx *, " #S " *, const tr_msg *)")      \
     static tr_err A##_tr_on_any(tr_ctx *ctx, void *self, const void *m)        \
-    {                                                                          \
-        return fn(ctx, self, m);                                               \
-    }
+    { return fn(ctx, self, m); }
 #define TR_THUNK_TRhook(A, S, hook, fn) TR_HOOK_##hook(A, S, hook, fn)
 #define TR_THUNK_TRapply(A, S, E, fn)                                          \
-    TR_WANT(fn, void (*)(S *, const E *),                                      \
+    TR_WANT(fn, void(*)(S *, const E *),                                       \
             "wanted: void " #fn "(" #S " *, const " #E " *)")                  \
     static void A##_tr_apply_##E(tr_ctx *ctx, void *self, const void *e)       \
-    {                                                                          \
-        (void)ctx;                                                             \
-        fn(self, e);                                                           \
-    }
+    { (void)ctx; fn(self, e); }
 #define TR_THUNK_TRapplyctx(A, S, E, fn)                                       \
-    TR_WANT(fn, void (*)(tr_ctx *, S *, const E *),                            \
+    TR_WANT(fn, void(*)(tr_ctx *, S *, const E *),                             \
             "wanted: void " #fn "(tr_ctx *, " #S " *, const " #E " *)")        \
     static void A##_tr_apply_##E(tr_ctx *ctx, void *self, const void *e)       \
-    {                                                                          \
-        fn(ctx, self, e);                                                      \
-    }
+    { fn(ctx, self, e); }
 #define TR_THUNK_TRset(A, S, member, value)
 
 #define TR_HOOK0_(A, S, hook, fn)                                              \
-    TR_WANT(fn, tr_err (*)(tr_ctx *, S *),                                     \
+    TR_WANT(fn, tr_err(*)(tr_ctx *, S *),                                      \
             "wanted: tr_err " #fn "(tr_ctx *, " #S " *)")                      \
     static tr_err A##_tr_##hook(tr_ctx *ctx, void *self)                       \
-    {                                                                          \
-        return fn(ctx, self);                                                  \
-    }
+    { return fn(ctx, self); }
 #define TR_HOOK1_(A, S, hook, fn, X)                                           \
-    TR_WANT(fn, tr_err (*)(tr_ctx *, S *, X),                                  \
+    TR_WANT(fn, tr_err(*)(tr_ctx *, S *, X),                                   \
             "wanted: tr_err " #fn "(tr_ctx *, " #S " *, " #X ")")              \
     static tr_err A##_tr_##hook(tr_ctx *ctx, void *self, X x)                  \
-    {                                                                          \
-        return fn(ctx, self, x);                                               \
-    }
-#define TR_HOOK_pre_start(A, S, h, fn)    TR_HOOK0_(A, S, h, fn)
-#define TR_HOOK_post_start(A, S, h, fn)   TR_HOOK0_(A, S, h, fn)
-#define TR_HOOK_pre_stop(A, S, h, fn)     TR_HOOK0_(A, S, h, fn)
+    { return fn(ctx, self, x); }
+#define TR_HOOK_pre_start(A, S, h, fn) TR_HOOK0_(A, S, h, fn)
+#define TR_HOOK_post_start(A, S, h, fn) TR_HOOK0_(A, S, h, fn)
+#define TR_HOOK_pre_stop(A, S, h, fn) TR_HOOK0_(A, S, h, fn)
 #define TR_HOOK_post_restart(A, S, h, fn) TR_HOOK0_(A, S, h, fn)
-#define TR_HOOK_on_run(A, S, h, fn)       TR_HOOK0_(A, S, h, fn)
-#define TR_HOOK_post_stop(A, S, h, fn)    TR_HOOK1_(A, S, h, fn, tr_reason)
+#define TR_HOOK_on_run(A, S, h, fn) TR_HOOK0_(A, S, h, fn)
+#define TR_HOOK_post_stop(A, S, h, fn) TR_HOOK1_(A, S, h, fn, tr_reason)
 #define TR_HOOK_pre_restart(A, S, h, fn)                                       \
     TR_HOOK1_(A, S, h, fn, const tr_failure *)
 #define TR_HOOK_on_signal(A, S, h, fn) TR_HOOK1_(A, S, h, fn, const tr_msg *)
+#define TR_HOOK_child_terminated(A, S, h, fn)                                  \
+    TR_HOOK1_(A, S, h, fn, const tr_child_end *)
 #define TR_HOOK_decide(A, S, h, fn)                                            \
-    TR_WANT(fn, tr_directive (*)(const S *, const tr_failure *),               \
+    TR_WANT(fn, tr_directive(*)(const S *, const tr_failure *),                \
             "wanted: tr_directive " #fn "(const " #S " *, const tr_failure *"  \
             ")")                                                               \
     static tr_directive A##_tr_##h(const void *self, const tr_failure *f)      \
-    {                                                                          \
-        return fn(self, f);                                                    \
-    }
+    { return fn(self, f); }
 
-#define TR_ROW_TRon(A, T, flags)     {&T##_tr_type, A##_tr_on_##T, flags},
+#define TR_ROW_TRon(A, T, flags) {&T##_tr_type, A##_tr_on_##T, flags},
 #define TR_ROW_TRremind(A, T, flags) {&T##_tr_type, A##_tr_on_##T, flags},
-#define TR_ROW_TRread(A, T, flags)   {&T##_tr_type, A##_tr_on_##T, flags},
-#define TR_ROW_TRany(A, T, flags)    {NULL, A##_tr_on_any, flags},
+#define TR_ROW_TRread(A, T, flags) {&T##_tr_type, A##_tr_on_##T, flags},
+#define TR_ROW_TRany(A, T, flags) {NULL, A##_tr_on_any, flags},
 #define TR_ROW_TRhook(A, T, flags)
 #define TR_ROW_TRapply(A, T, flags)
 #define TR_ROW_TRapplyctx(A, T, flags)
@@ -318,7 +285,7 @@ enum { TR_EACH_MAX = 64 };
 #define TR_HOOKED_TRany(A, T, fn)
 #define TR_HOOKED_TRapply(A, T, fn)
 #define TR_HOOKED_TRapplyctx(A, T, fn)
-#define TR_HOOKED_TRhook(A, hook, fn)     .hook = A##_tr_##hook,
+#define TR_HOOKED_TRhook(A, hook, fn) .hook = A##_tr_##hook,
 #define TR_HOOKED_TRset(A, member, value) .member = value,
 #define TR_APPLIED_TRon(A, T)
 #define TR_APPLIED_TRremind(A, T)
@@ -326,8 +293,9 @@ enum { TR_EACH_MAX = 64 };
 #define TR_APPLIED_TRany(A, T)
 #define TR_APPLIED_TRhook(A, T)
 #define TR_APPLIED_TRset(A, T)
-#define TR_APPLIED_TRapply(A, T)    {&T##_tr_type, A##_tr_apply_##T},
+#define TR_APPLIED_TRapply(A, T) {&T##_tr_type, A##_tr_apply_##T},
 #define TR_APPLIED_TRapplyctx(A, T) {&T##_tr_type, A##_tr_apply_##T},
 
+// clang-format on
 #endif /* !__cplusplus */
 #endif

@@ -10,7 +10,9 @@
 #include <troupe/actor.h>
 #include <troupe/base.h>
 #include <troupe/cluster.h>
+#include <troupe/engine.h>
 #include <troupe/message.h>
+#include <troupe/net.h>
 #include <troupe/observe.h>
 #include <troupe/sim.h>
 #include <troupe/storage.h>

@@ -1,5 +1,5 @@
 /*
- * check.c - how a failed check ends the process.
+ * check.c - ends the process when a check fails.
  */
 #include "base/check.h"
 
@@ -8,7 +8,7 @@
 
 void tr_abort(const char *site, const char *what)
 {
-    // Not checked in turn: a second failure here would hide the first.
+    // No checks here: a second failure would hide the first.
     fprintf(stderr, "troupe: %s: %s\n", site != NULL ? site : "?",
             what != NULL ? what : "?");
     abort();

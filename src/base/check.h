@@ -1,9 +1,10 @@
 /*
- * check.h - checks that stay on in release builds, and the few macros that
- * every file may use.
+ * check.h - checks that stay on in release builds, and a few macros for every
+ * file.
  *
- * A check guards against a programmer's error: a broken invariant, a NULL
- * where none is allowed. What can go wrong from outside is a tr_err instead.
+ * A check guards against an error of the programmer, such as a broken invariant
+ * or a NULL that the contract forbids. A failure that input or the system can
+ * cause is a tr_err instead.
  *
  * Threads: everything here may be used from any thread.
  */
@@ -18,13 +19,13 @@
 #define TRI_LIKELY(cond)   __builtin_expect(!!(cond), 1)
 #define TRI_UNLIKELY(cond) __builtin_expect(!!(cond), 0)
 
-/* Names the failed condition with file:line on stderr and aborts. */
+/* Aborts if `cond` is false, after writing it and its file:line to stderr. */
 #define TRI_CHECK(cond)                                                        \
     (TRI_LIKELY(cond) ? (void)0 : tr_abort(TR_HERE, "check failed: " #cond))
 
 /*
- * For checks that cost more than the code they guard: debug and torture
- * builds only. Elsewhere the condition is compiled but not evaluated.
+ * For checks that cost more than the code they guard: evaluated in debug and
+ * torture builds, only compiled in others.
  */
 #if !defined(NDEBUG) || defined(TRI_TORTURE)
 #define TRI_SLOW_CHECKS      1
@@ -34,18 +35,19 @@
 #endif
 
 /*
- * What two threads write must be this far apart. The same on x86-64 and on
- * the aarch64 cores we meet; those that fetch pairs of lines only lose speed.
+ * Bytes that two threads write are this far apart, so that they do not share a
+ * cache line. The size on x86-64 and on common aarch64 cores; cores that fetch
+ * lines in pairs run correctly, only slower.
  */
 #define TRI_CACHE_LINE 64
 
-/* The object of this type whose member is at `pointer`. */
+/* Returns the object of type `type` whose `member` is at `pointer`. */
 #define tri_container_of(pointer, type, member)                                \
     ((type *)(void *)((char *)(pointer) - offsetof(type, member)))
 
 #define TRI_COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
 
-/* Of unsigned 64-bit numbers; each argument is evaluated once. */
+/* For unsigned 64-bit numbers; each argument is evaluated once. */
 #define TRI_MIN(a, b) tri_min(a, b)
 #define TRI_MAX(a, b) tri_max(a, b)
 

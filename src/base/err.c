@@ -1,10 +1,13 @@
 /*
- * err.c - the words for error numbers, and what they prove.
+ * err.c - names and texts of error numbers, and which errors prove that a
+ * request was not delivered.
  *
- * Numbers come from other nodes and from programs, so each function takes any
- * number and has an answer for those that the table does not name.
+ * Error numbers come from other nodes and from programs, so each function
+ * accepts any number, also one that the table of errors does not have.
  */
-#include "base/check.h"
+#include <stdbool.h>
+
+#include "troupe/base.h"
 
 const char *tr_version(void)
 {
@@ -20,7 +23,7 @@ const char *tr_strerror(tr_err err)
         TR_ERRORS(X)
 #undef X
     }
-    // Through int: which integer type an enum has is the compiler's choice.
+    // As int: the compiler may choose an unsigned type for the enum.
     return (int)err > TR_EUSER ? "an error of the program's own"
                                : "unlisted error number";
 }
@@ -38,22 +41,24 @@ const char *tr_errname(tr_err err)
 }
 
 /*
- * A code is here only if every place that makes it does so before a handler
- * could have seen the request. Not here, though they look alike:
- *   TR_ENOMEM    a handler's own, or the reply found no memory;
- *   TR_ELIMIT    an await may meet its limit after the request was sent;
+ * Returns true for a code that is only ever returned before a handler can have
+ * seen the request. These codes are left out on purpose:
+ *   TR_ENOMEM    a handler may return it, or the reply found no memory;
+ *   TR_ELIMIT    an await may reach its limit after the request was sent;
+ *   TR_EDEADLOCK an await may find a circle after the request was sent, and so
+ *                may a handler that forwards the request;
  *   TR_ESTOPPED, TR_EKILLED, TR_ERESTARTED, TR_ECLOSED
  *                end a wait while the request may be running;
- *   TR_ETIMEDOUT, TR_EUNKNOWN   say nothing about the request.
- * TR_EUNREACHABLE is given only where nothing was sent; a connection that is
- * lost later makes it TR_EUNKNOWN.
+ *   TR_ETIMEDOUT, TR_EUNKNOWN
+ *                leave open what happened to the request.
+ * TR_EUNREACHABLE is returned only if nothing was sent; if a connection is lost
+ * later, the error is TR_EUNKNOWN.
  */
 bool tr_undelivered(tr_err err)
 {
     switch ((int)err) {
     case TR_ENOENT:
     case TR_EFULL:
-    case TR_EDEADLOCK:
     case TR_EUNHANDLED:
     case TR_EUNREACHABLE:
     case TR_EFOREIGN:

@@ -1,35 +1,37 @@
 /*
- * fiber.c - pools of stacks, and what the sanitizers must know of them.
+ * fiber.c - pools of stacks, and the calls that inform sanitizers of them.
  *
  * One mapping holds a guard, the stack and, at its high end, the tri_fiber
- * itself, so that a shallow fiber touches a single page:
+ * itself, so that a shallow fiber uses a single page:
  *
  *     | guard | low ...... stack grows down ...... high | tri_fiber |
  *
- * Invariant: a fiber is in exactly one place: running, suspended in the hands
- * of whoever took it, or spare in its pool. It counts in *live from before it
- * is mapped until after it is unmapped, so *live never exceeds `max`. Only
- * mapping and unmapping write *live; a take from the cache and a give to it
- * write nothing that other threads read.
+ * Invariant: a fiber is in exactly one state: running, suspended and owned by
+ * whoever took it, or spare in its pool. *live counts it from before it is
+ * mapped until after it is unmapped, so *live never exceeds `max`. Only mapping
+ * and unmapping write *live; taking a spare fiber and giving one back write
+ * nothing that other threads read.
  */
 #include "base/fiber.h"
 
+#include <stdatomic.h>
 #include <string.h>
 
 #include "base/check.h"
 #include "base/pages.h"
+#include "troupe/base.h"
 
 _Static_assert(offsetof(tri_fiber, sp) == 0 &&
                    offsetof(tri_fiber, go_on) == 8 &&
                    offsetof(tri_fiber, frame) == 16,
-               "where the assembly stores them");
+               "the assembly uses these offsets");
 
 #define STACK_ALIGN ((uintptr_t)64)
 
-/* Its first frame, below itself: that calls tri_fiber_main. Assembly. */
+/* Prepares the first frame, which calls tri_fiber_main. In assembly. */
 void tri_fiber_prepare(tri_fiber *fiber);
 
-/* Called by the first frame of each fiber, after the switch to it. */
+/* Called by the first frame of a fiber, after the first switch to it. */
 _Noreturn void tri_fiber_main(tri_fiber *from, tri_fiber *self);
 
 /* ---- sanitizers ---- */
@@ -39,19 +41,20 @@ _Noreturn void tri_fiber_main(tri_fiber *from, tri_fiber *self);
 #include <sanitizer/common_interface_defs.h>
 #include <sanitizer/lsan_interface.h>
 
-static void asan_born(tri_fiber *fiber)
+static void asan_created(tri_fiber *fiber)
 {
     fiber->shadow.low = fiber->low;
     fiber->shadow.size = (size_t)(fiber->high - fiber->low);
-    // Without the guard, which the leak checker must not read.
+    // The range excludes the guard, which the leak checker must not read.
     __lsan_register_root_region(fiber->shadow.low, fiber->shadow.size);
 }
 
 /*
- * The only way to end a fake stack is to leave it for good. So pretend to
- * stand on the dead fiber, whose bounds nobody looks at meanwhile, and leave.
+ * Frees the fiber's fake stack. ASan frees a fake stack only when it is left
+ * for good, so this pretends to switch to the fiber and then to leave it.
  */
-__attribute__((no_sanitize_address)) static void asan_dead(tri_fiber *fiber)
+__attribute__((no_sanitize_address)) static void asan_destroyed(
+    tri_fiber *fiber)
 {
     tri_fiber_shadow *shadow = &fiber->shadow;
     void *own_fake_stack;
@@ -64,7 +67,7 @@ __attribute__((no_sanitize_address)) static void asan_dead(tri_fiber *fiber)
     __sanitizer_finish_switch_fiber(own_fake_stack, NULL, NULL);
 
     __lsan_unregister_root_region(shadow->low, shadow->size);
-    // Its frames left red zones; the next mapping here must not find them.
+    // The fiber's frames left red zones; a later mapping must not find them.
     __asan_unpoison_memory_region(shadow->low, shadow->size);
 }
 
@@ -74,7 +77,10 @@ static void asan_leave(tri_fiber *from, tri_fiber *to)
                                    to->shadow.size);
 }
 
-/* Tells the one we came from its bounds: news for a thread's own stack. */
+/*
+ * Ends the switch. ASan reports the bounds of the stack that was left; for a
+ * thread's own stack this is the only way to learn them.
+ */
 static void asan_arrive(tri_fiber *self)
 {
     tri_fiber_shadow *left = &self->shadow.came_from->shadow;
@@ -83,12 +89,12 @@ static void asan_arrive(tri_fiber *self)
                                     &left->size);
 }
 #else
-static inline void asan_born(tri_fiber *fiber)
+static inline void asan_created(tri_fiber *fiber)
 {
     (void)fiber;
 }
 
-static inline void asan_dead(tri_fiber *fiber)
+static inline void asan_destroyed(tri_fiber *fiber)
 {
     (void)fiber;
 }
@@ -108,39 +114,39 @@ static inline void asan_arrive(tri_fiber *self)
 #if TRI_FIBER_TSAN
 #include <sanitizer/tsan_interface.h>
 
-static void tsan_born(tri_fiber *fiber)
+static void tsan_created(tri_fiber *fiber)
 {
     fiber->shadow.tsan = __tsan_create_fiber(0);
 }
 
-static void tsan_born_thread(tri_fiber *self)
+static void tsan_adopt_thread(tri_fiber *self)
 {
     self->shadow.tsan = __tsan_get_current_fiber();
 }
 
-static void tsan_dead(tri_fiber *fiber)
+static void tsan_destroyed(tri_fiber *fiber)
 {
     __tsan_destroy_fiber(fiber->shadow.tsan);
 }
 
 /*
- * A macro: a function would be entered on one of TSan's shadow stacks and
- * left on another. 0: what ran before the switch happens before what runs
- * after it.
+ * A macro, because a function would be entered on one of TSan's shadow stacks
+ * and left on another. Flag 0 orders what ran before the switch before what
+ * runs after it.
  */
 #define tsan_leave(to) __tsan_switch_to_fiber((to)->shadow.tsan, 0)
 #else
-static inline void tsan_born(tri_fiber *fiber)
+static inline void tsan_created(tri_fiber *fiber)
 {
     (void)fiber;
 }
 
-static inline void tsan_born_thread(tri_fiber *self)
+static inline void tsan_adopt_thread(tri_fiber *self)
 {
     (void)self;
 }
 
-static inline void tsan_dead(tri_fiber *fiber)
+static inline void tsan_destroyed(tri_fiber *fiber)
 {
     (void)fiber;
 }
@@ -148,7 +154,7 @@ static inline void tsan_dead(tri_fiber *fiber)
 #define tsan_leave(to) ((void)(to))
 #endif
 
-void tri_fiber_switch_told(tri_fiber *from, tri_fiber *to)
+void tri_fiber_switch_sanitized(tri_fiber *from, tri_fiber *to)
 {
     to->shadow.came_from = from;
     asan_leave(from, to);
@@ -172,8 +178,8 @@ static size_t map_size(const tri_fiber_pool *pool)
     return TRI_FIBER_GUARD_SIZE + pool->stack_size;
 }
 
-/* Lays a fiber that has never run into a fresh mapping. */
-static tri_fiber *lay_out(tri_fiber_pool *pool, char *map)
+/* Makes a fiber that has never run in a new mapping. */
+static tri_fiber *fiber_init(tri_fiber_pool *pool, char *map)
 {
     char *end = map + map_size(pool);
     tri_fiber *fiber =
@@ -184,8 +190,8 @@ static tri_fiber *lay_out(tri_fiber_pool *pool, char *map)
     fiber->low = map + TRI_FIBER_GUARD_SIZE;
     fiber->high = (char *)fiber;
     tri_fiber_prepare(fiber);
-    asan_born(fiber);
-    tsan_born(fiber);
+    asan_created(fiber);
+    tsan_created(fiber);
     return fiber;
 }
 
@@ -201,25 +207,25 @@ static tri_fiber *map_fiber(tri_fiber_pool *pool)
         return NULL;
     }
     pool->mapped_count++;
-    return lay_out(pool, map);
+    return fiber_init(pool, map);
 }
 
 static void unmap_fiber(tri_fiber_pool *pool, tri_fiber *fiber)
 {
     char *map = fiber->low - TRI_FIBER_GUARD_SIZE;
 
-    asan_dead(fiber);
-    tsan_dead(fiber);
+    asan_destroyed(fiber);
+    tsan_destroyed(fiber);
     tri_pages_unmap(map, map_size(pool));
-    // Relaxed: a number against a limit; it publishes nothing. The same
-    // holds for count_in and may_keep, its partners.
+    // Relaxed: a count compared with a limit; it publishes nothing. The same
+    // holds for its partners, reserve_live and may_keep.
     atomic_fetch_sub_explicit(pool->live, 1, memory_order_relaxed);
 }
 
-/* Counts one more live stack, unless that would be too many. */
-static bool count_in(const tri_fiber_pool *pool)
+/* Counts one more live stack. Returns false if the limit is reached. */
+static bool reserve_live(const tri_fiber_pool *pool)
 {
-    // Relaxed, as in unmap_fiber; the exchange confirms the first guess.
+    // Relaxed, as in unmap_fiber; the exchange confirms the value read here.
     uint32_t seen = atomic_load_explicit(pool->live, memory_order_relaxed);
 
     do {
@@ -232,13 +238,16 @@ static bool count_in(const tri_fiber_pool *pool)
     return true;
 }
 
-/* Near the limit the pools stop hoarding what others may need. */
+/*
+ * Returns true if the pool may keep one more spare stack. Near the limit of
+ * live stacks it keeps few, because other pools may need them.
+ */
 static bool may_keep(const tri_fiber_pool *pool)
 {
     if (pool->spare_count < TRI_FIBER_SPARE_MIN) {
         return true;
     }
-    // Relaxed, as in unmap_fiber: being late by a few stacks does no harm.
+    // Relaxed, as in unmap_fiber: a count that is late by a few is harmless.
     uint32_t seen = atomic_load_explicit(pool->live, memory_order_relaxed);
 
     uint32_t most = seen <= pool->max / TRI_FIBER_SPARE_PART
@@ -276,6 +285,7 @@ void tri_fiber_pool_init(tri_fiber_pool *pool, size_t stack_size, uint32_t max,
 
 void tri_fiber_pool_trim(tri_fiber_pool *pool)
 {
+    TRI_CHECK(pool->live != NULL);
     uint32_t excess = TRI_MIN(pool->spare_least, pool->spare_count);
     uint32_t cold = pool->spare_count > TRI_FIBER_SPARE_WARM
                         ? pool->spare_count - TRI_FIBER_SPARE_WARM
@@ -315,6 +325,7 @@ void tri_fiber_pool_fini(tri_fiber_pool *pool)
 
 tri_fiber *tri_fiber_take(tri_fiber_pool *pool)
 {
+    TRI_CHECK(pool->live != NULL);
     tri_fiber *fiber = pool->spare;
 
     if (fiber != NULL) {
@@ -327,12 +338,12 @@ tri_fiber *tri_fiber_take(tri_fiber_pool *pool)
         fiber->next = NULL;
         return fiber;
     }
-    if (!count_in(pool)) {
+    if (!reserve_live(pool)) {
         return NULL;
     }
     fiber = map_fiber(pool);
     if (fiber == NULL) {
-        // Relaxed, as in unmap_fiber: takes back what count_in added.
+        // Relaxed, as in unmap_fiber: takes back what reserve_live added.
         atomic_fetch_sub_explicit(pool->live, 1, memory_order_relaxed);
         return NULL;
     }
@@ -345,7 +356,7 @@ void tri_fiber_give(tri_fiber_pool *pool, tri_fiber *fiber)
     TRI_CHECK(fiber->pool == pool);
     TRI_CHECK(!fiber->is_spare);
     TRI_CHECK(pool->taken_count > 0);
-    // Not the running one: it could vanish below our feet.
+    // The running fiber must not be given: its stack could be unmapped here.
     TRI_CHECK(!tri_fiber_contains(fiber, __builtin_frame_address(0)));
 
     pool->taken_count--;
@@ -362,7 +373,7 @@ void tri_fiber_give(tri_fiber_pool *pool, tri_fiber *fiber)
 void tri_fiber_thread_init(tri_fiber *self)
 {
     *self = (tri_fiber){0};
-    tsan_born_thread(self);
+    tsan_adopt_thread(self);
 }
 
 void tri_fiber_thread_fini(tri_fiber *self)
@@ -373,7 +384,7 @@ void tri_fiber_thread_fini(tri_fiber *self)
 
 /* ---- jumps ---- */
 
-/* Never inlined: the builtin must not land in the function it jumps from. */
+/* Never inlined: the target of the builtin must be another function. */
 __attribute__((noinline)) void tri_jump_go(tri_jump_buf *buf)
 {
     TRI_JUMP_GO(buf);

@@ -1,22 +1,21 @@
 /*
- * fiber.h - stacks that a worker thread leaves and comes back to.
+ * fiber.h - stacks that a worker thread can leave and return to.
  *
  * A fiber is a stack with a saved context. A worker runs its loop on a fiber;
- * when a handler must wait, that stack is parked as it is and the worker goes
- * on with another one. No handler runs on the thread's own stack.
+ * when a handler must wait, the worker leaves that stack parked as it is and
+ * continues on another fiber. No handler runs on the thread's own stack.
  *
- * The floating-point environment (rounding, exception masks) is the thread's
- * and not the fiber's: a switch leaves it alone. Shadow stacks are not
- * supported, and no C++ exception leaves a fiber.
+ * The floating-point environment (rounding, exception masks) belongs to the
+ * thread: a switch does not change it. Shadow stacks are not supported, and no
+ * C++ exception may leave a fiber.
  *
  * Threads: a pool, its fibers and the fiber of a thread belong to the thread
- * that first used them. Only the count of live stacks is shared.
+ * that first used them. Threads share only the count of live stacks.
  */
 #ifndef TRI_BASE_FIBER_H
 #define TRI_BASE_FIBER_H
 
-#include <setjmp.h>
-#include <stdatomic.h>
+#include <setjmp.h>  // IWYU pragma: keep (the sanitizers and clang on aarch64)
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -42,21 +41,23 @@
 #define TRI_FIBER_TSAN 0
 #endif
 
-/* Reserved for one stack; only the pages that were touched cost memory. */
+/* Address space of one stack; only pages that were used take memory. */
 #define TRI_FIBER_STACK_DEFAULT ((size_t)256 * 1024)
 #define TRI_FIBER_STACK_MIN     ((size_t)16 * 1024)
+#define TRI_FIBER_STACK_MAX     ((size_t)1024 * 1024 * 1024)
 
 /*
- * Below each stack, beside its size. Many pages, since a large local array
- * may reach past the first of them; they are never backed by memory.
+ * Guard below each stack, in addition to the stack's size. It has many pages,
+ * since a large local array may reach past the first; they take no memory.
  */
 #define TRI_FIBER_GUARD_SIZE ((size_t)64 * 1024)
 
 /*
- * Spare stacks: how many a pool keeps, down to how many it is trimmed, and how
- * many it keeps when the limit is near. A stack is mapped and unmapped in the
- * time of a hundred messages, so a thousand turns that wait in waves are worth
- * their memory; TSan has megabytes for each.
+ * Spare stacks of a pool: the most it keeps (MAX), the number that trimming
+ * leaves (WARM), and the number it keeps near the limit of live stacks (MIN).
+ * Mapping and unmapping a stack takes as long as a hundred messages, so the
+ * pool keeps enough for a thousand turns that wait and return together. TSan
+ * needs megabytes for each, so it keeps fewer.
  */
 #if TRI_FIBER_TSAN
 #define TRI_FIBER_SPARE_MAX UINT32_C(64)
@@ -65,13 +66,13 @@
 #endif
 #define TRI_FIBER_SPARE_WARM UINT32_C(64)
 #define TRI_FIBER_SPARE_MIN  UINT32_C(2)
-#define TRI_FIBER_SPARE_PART UINT32_C(4)    // of all: more is not kept as spare
-#define TRI_FIBER_TRIM_MAX   UINT32_C(128)  // at once: half a millisecond
+#define TRI_FIBER_SPARE_PART UINT32_C(4)    // MAX applies below max / PART live
+#define TRI_FIBER_TRIM_MAX   UINT32_C(128)  // per trim: half a millisecond
 
 /*
- * Whatever max says. TSan aborts when it cannot have a fiber: gcc's at 8,128
- * of them, with 0.8 MB for each; clang's, which takes two mappings for each
- * that has run, at about 32,000.
+ * Upper limit of `max`. TSan aborts when it has no room for another fiber: that
+ * of gcc at 8,128 fibers of 0.8 MB each, that of clang, which takes two
+ * mappings for each fiber that has run, at about 32,000.
  */
 #if TRI_FIBER_TSAN && !defined(__clang__)
 #define TRI_FIBER_LIVE_MAX UINT32_C(2048)
@@ -86,37 +87,41 @@ typedef struct tri_fiber_pool tri_fiber_pool;
 
 typedef void (*tri_fiber_entry_fn)(void *arg);
 
-/* What the sanitizers are told of a stack; unused without them. */
+/* State of the sanitizers for a stack; unused without them. */
 typedef struct tri_fiber_shadow {
-    void *fake_stack;  // ASan: its frames for finding use after return
-    const void *low;   // ASan: bounds, for a thread's own stack too
+    void *fake_stack;  // ASan: frames that detect use after return
+    const void *low;   // ASan: bounds, also of a thread's own stack
     size_t size;
-    void *tsan;            // TSan: its fiber
-    tri_fiber *came_from;  // who switched here last
+    void *tsan;            // TSan: its own object for the fiber
+    tri_fiber *came_from;  // the fiber that switched here last
 } tri_fiber_shadow;
 
-/* Lies at the high end of its own stack. Visible for `next` and `user`. */
+/*
+ * Lies at the high end of its own stack. Defined here because the owner of a
+ * fiber uses `next` and `user`. The assembly relies on the first three members,
+ * which are valid while the fiber is suspended.
+ */
 struct tri_fiber {
-    void *sp;              // while suspended; the assembly expects it first,
-    void *go_on;           // then where to go on (aarch64: on its stack)
-    void *frame;           // and the frame pointer (the same)
-    tri_fiber *next;       // for lists of whoever took it
-    void *user;            // the same; NULL at birth, never touched after
+    void *sp;
+    void *go_on;           // address to continue at (aarch64: on the stack)
+    void *frame;           // frame pointer (aarch64: on the stack)
+    tri_fiber *next;       // for a list of the owner
+    void *user;            // for the owner; NULL at first, unused here
     char *low;             // lowest usable byte; NULL: a thread's own stack
-    char *high;            // one past the highest
+    char *high;            // one past the highest usable byte
     tri_fiber_pool *pool;  // NULL: a thread's own stack
-    bool is_spare;         // in the pool's cache
+    bool is_spare;         // in the list of spare fibers of its pool
     tri_fiber_shadow shadow;
 };
 
-/* Embedded by value in a worker; the fields are fiber.c's. */
+/* Defined here because a worker embeds it; only fiber.c uses the members. */
 struct tri_fiber_pool {
-    tri_fiber *spare;  // a stack of stacks: the warmest goes first
+    tri_fiber *spare;  // last given back, first taken: its memory is cached
     uint32_t spare_count;
-    uint32_t spare_least;  // since the last trim: so many were not needed
+    uint32_t spare_least;  // smallest spare_count since the last trim
     uint32_t taken_count;
-    uint64_t mapped_count;    // ever; does not move under a steady load
-    _Atomic(uint32_t) *live;  // shared between pools
+    uint64_t mapped_count;    // total ever; constant under a steady load
+    _Atomic(uint32_t) *live;  // stacks of all pools that share this count
     uint32_t max;
     size_t stack_size;  // whole pages
     tri_fiber_entry_fn entry;
@@ -126,20 +131,23 @@ struct tri_fiber_pool {
 /*
  * Makes an empty pool. Its fibers run entry(arg), which must never return; a
  * stack_size of 0 means the default. The pool borrows `live`, the number of
- * stacks that exist in all the pools that share it, spare ones included. At
- * `max` none of them maps another.
+ * stacks, used and spare, of all pools that share it. When it reaches `max`,
+ * these pools map no further stacks.
  *
- * So the spares of one pool count against the others. Where more than the
- * TRI_FIBER_SPARE_PART-th part of max exists, a pool stops at
- * TRI_FIBER_SPARE_WARM of them, and where fewer than those are left below max,
- * at TRI_FIBER_SPARE_MIN. A max that is to leave room for n stacks in use
- * allows for that: tri_fiber_max_for.
+ * So the spare stacks of one pool reduce what other pools can use. A pool keeps
+ * at most TRI_FIBER_SPARE_MAX of them; at most TRI_FIBER_SPARE_WARM if more
+ * than max / TRI_FIBER_SPARE_PART stacks are live; and at most
+ * TRI_FIBER_SPARE_MIN if fewer than TRI_FIBER_SPARE_WARM are left below max.
+ * tri_fiber_max_for computes a max that allows for this.
  */
 void tri_fiber_pool_init(tri_fiber_pool *pool, size_t stack_size, uint32_t max,
                          _Atomic(uint32_t) *live, tri_fiber_entry_fn entry,
                          void *arg);
 
-/* The max with which n stacks can be in use, whatever the pools keep. */
+/*
+ * Returns the `max` with which n stacks can be in use at once, however many
+ * spare stacks the pools keep.
+ */
 static inline uint32_t tri_fiber_max_for(uint32_t n, uint32_t pools)
 {
     uint64_t least = n + (uint64_t)pools * (1 + TRI_FIBER_SPARE_WARM);
@@ -148,53 +156,56 @@ static inline uint32_t tri_fiber_max_for(uint32_t n, uint32_t pools)
 }
 
 /*
- * Unmaps the spare stacks that nobody needed since the last call, but keeps
- * TRI_FIBER_SPARE_WARM. To be called now and then by the pool's thread.
+ * Unmaps spare stacks that were not used since the last call, but keeps
+ * TRI_FIBER_SPARE_WARM. The pool's thread calls it at intervals.
  */
 void tri_fiber_pool_trim(tri_fiber_pool *pool);
 
-/* All fibers must be back in the pool; their stacks are unmapped. */
+/* Unmaps all stacks. All fibers must have been given back. */
 void tri_fiber_pool_fini(tri_fiber_pool *pool);
 
 /*
- * A suspended fiber: a spare one, to be resumed where it was when it was
- * given back, or a new one, to begin with entry(arg). The caller owns it and
- * ends it with tri_fiber_give. NULL at the limit or when no memory is left.
+ * Returns a suspended fiber: a spare one, which continues where it was when it
+ * was given back, or a new one, which starts with entry(arg). The caller owns
+ * it and ends it with tri_fiber_give. Returns NULL at the limit of live stacks
+ * or if memory is short.
  */
 tri_fiber *tri_fiber_take(tri_fiber_pool *pool);
 
 /*
- * Takes a suspended fiber back, wherever it stands. It may be unmapped at
- * once, so it must not be the one that is running, and what stands on its
- * stack is lost unless it is taken again.
+ * Takes back a fiber, suspended at any point. It may be unmapped at once, so it
+ * must not be the running fiber, and the contents of its stack are lost unless
+ * it is taken again.
  */
 void tri_fiber_give(tri_fiber_pool *pool, tri_fiber *fiber);
 
 /*
- * Makes *self stand for the calling thread's own stack, which can then be
- * switched away from and back to. After the fini no fiber may switch to it.
+ * Makes *self represent the calling thread's own stack, so that fibers can be
+ * switched to from it and back. After the fini no fiber may switch to it.
  */
 void tri_fiber_thread_init(tri_fiber *self);
 void tri_fiber_thread_fini(tri_fiber *self);
 
 /*
- * The switch in assembly, and in C around it for the sanitizers' sake.
+ * The switch: tri_fiber_switch_raw in assembly, and tri_fiber_switch_sanitized,
+ * which also informs the sanitizers.
  *
- * On x86-64 it is no call: processors foresee returns by the calls they have
- * seen, and one that is left by a jump would put all returns behind it in
- * disorder. The compiler saves around it what it needs of what a function
- * must keep; only the frame pointer it does not let go of. mxcsr and the x87
- * control word are left alone (docs/design/0003-fibers.md). rdi and rsi are
- * also what a new fiber begins with (fiber_x86_64.S).
+ * On x86-64 the switch is inline assembly and not a call: the CPU predicts
+ * returns from the calls it has seen, and a call that ends by a jump would
+ * spoil the prediction of all returns after it. The clobber list makes the
+ * compiler save the registers that it needs; the frame pointer cannot be listed
+ * and is saved here. mxcsr and the x87 control word are not switched
+ * (docs/design/0003-fibers.md). A new fiber expects `from` and `to` in rdi and
+ * rsi (fiber_x86_64.S).
  */
 #if defined(__x86_64__)
 #ifdef __AVX512F__
-#define TRI_FIBER_MORE                                                         \
+#define TRI_FIBER_AVX512_CLOBBERS                                              \
     "xmm16", "xmm17", "xmm18", "xmm19", "xmm20", "xmm21", "xmm22", "xmm23",    \
         "xmm24", "xmm25", "xmm26", "xmm27", "xmm28", "xmm29", "xmm30",         \
         "xmm31", "k0", "k1", "k2", "k3", "k4", "k5", "k6", "k7",
 #else
-#define TRI_FIBER_MORE
+#define TRI_FIBER_AVX512_CLOBBERS
 #endif
 static inline __attribute__((always_inline)) void tri_fiber_switch_raw(
     tri_fiber *from, tri_fiber *to)
@@ -213,27 +224,31 @@ static inline __attribute__((always_inline)) void tri_fiber_switch_raw(
                        "r12", "r13", "r14", "r15", "xmm0", "xmm1", "xmm2",
                        "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9",
                        "xmm10", "xmm11", "xmm12", "xmm13", "xmm14", "xmm15",
-                       TRI_FIBER_MORE "memory", "cc");
+                       TRI_FIBER_AVX512_CLOBBERS "memory", "cc");
 }
 #else
 void tri_fiber_switch_raw(tri_fiber *from, tri_fiber *to);
 #endif
-void tri_fiber_switch_told(tri_fiber *from, tri_fiber *to);
+void tri_fiber_switch_sanitized(tri_fiber *from, tri_fiber *to);
 
 /*
- * Suspends `from`, which must be the running one, and resumes `to`, which
- * must be suspended on this thread. Returns when somebody switches to `from`.
+ * Suspends `from`, which must be the running fiber, and resumes `to`, which
+ * must be suspended and belong to this thread. Returns after the next switch to
+ * `from`.
  */
 static inline void tri_fiber_switch(tri_fiber *from, tri_fiber *to)
 {
     if (TRI_FIBER_ASAN || TRI_FIBER_TSAN) {
-        tri_fiber_switch_told(from, to);
+        tri_fiber_switch_sanitized(from, to);
     } else {
         tri_fiber_switch_raw(from, to);
     }
 }
 
-/* Is the address on this fiber's stack? Never, for a thread's own. */
+/*
+ * Returns true if the address is on this fiber's stack; false for the fiber of
+ * a thread's own stack.
+ */
 static inline bool tri_fiber_contains(const tri_fiber *fiber, const void *at)
 {
     uintptr_t address = (uintptr_t)at;
@@ -241,16 +256,24 @@ static inline bool tri_fiber_contains(const tri_fiber *fiber, const void *at)
     return address >= (uintptr_t)fiber->low && address < (uintptr_t)fiber->high;
 }
 
+/* Returns true if the address is in the guard below this fiber's stack. */
+static inline bool tri_fiber_guards(const tri_fiber *fiber, const void *at)
+{
+    uintptr_t address = (uintptr_t)at, low = (uintptr_t)fiber->low;
+
+    return low != 0 && address < low && address >= low - TRI_FIBER_GUARD_SIZE;
+}
+
 /*
- * A jump up one stack: tri_jump_set(buf) gives 0 and notes where it stands;
- * tri_jump_go(buf), from a function below it on the same stack, makes it give
- * 1, as often as wanted while the function that set it has not returned. As
- * with setjmp, a local changed between the two must be volatile. Frames
- * between are not unwound.
+ * A jump up the stack. tri_jump_set(buf) returns 0 and saves the position.
+ * tri_jump_go(buf), called in a function below on the same stack, makes
+ * tri_jump_set return 1; it may be called repeatedly until the function that
+ * called tri_jump_set returns. As with setjmp, a local that changes between the
+ * two must be volatile. The frames between are not unwound.
  *
- * The builtins save three words and leave the rest to the compiler. The
- * sanitizers see only the jumps of the C library, and clang has no builtins
- * for aarch64.
+ * The builtins save three words; the compiler saves the rest. The sanitizers
+ * support only the jumps of the C library, and clang has no builtins for
+ * aarch64.
  */
 #if TRI_FIBER_ASAN || TRI_FIBER_TSAN ||                                        \
     (defined(__clang__) && defined(__aarch64__))

@@ -2,13 +2,13 @@
  * fiber_aarch64.S - the stack switch for aarch64, AAPCS64.
  *
  * A suspended stack holds, from sp upward: x19 to x28, x29 (the frame
- * pointer), x30 (the address to go on at) and the low halves of v8 to v15,
- * d8 to d15. All else is the caller's to save; x18 belongs to the platform.
- * fpcr is left alone (docs/design/0003-fibers.md).
+ * pointer), x30 (the address to continue at) and d8 to d15, the low halves of
+ * v8 to v15. The caller saves all other registers; x18 belongs to the platform.
+ * fpcr is not switched (docs/design/0003-fibers.md).
  *
- * The way out is `br x30`, not `ret`: a return would be predicted to go back
- * to the fiber that is being left. So the object carries no mark that it
- * supports branch target identification or guarded control stacks.
+ * The switch ends in `br x30` and not in `ret`: the CPU would predict a return
+ * to the fiber that is being left. For this reason the object is not marked as
+ * supporting branch target identification or guarded control stacks.
  */
 #if defined(__aarch64__)
 
@@ -59,7 +59,7 @@ tri_fiber_switch_raw:
     mov     x9, sp
     str     x9, [x0]
     ldr     x9, [x1]
-    mov     sp, x9              /* same layout: the CFI holds for it too */
+    mov     sp, x9              /* same layout, so the CFI stays right */
 
     ldp     x19, x20, [sp, #0]
     .cfi_restore x19
@@ -98,8 +98,8 @@ tri_fiber_switch_raw:
     .size   tri_fiber_switch_raw, . - tri_fiber_switch_raw
 
 /*
- * Where a new fiber begins: x0 and x1 are still those of the switch that came
- * here. x30 is undefined in this frame, so unwinders end with it.
+ * The first instructions of a new fiber. x0 and x1 still hold the arguments of
+ * the switch. x30 is undefined in this frame, so unwinders stop here.
  */
     .type   fiber_start, %function
     .hidden tri_fiber_main
@@ -113,8 +113,9 @@ fiber_start:
     .size   fiber_start, . - fiber_start
 
 /*
- * void tri_fiber_prepare(tri_fiber *fiber): its stack begins right below
- * itself, a multiple of 16.
+ * void tri_fiber_prepare(tri_fiber *fiber): makes the fiber start at
+ * fiber_start, with its stack directly below the tri_fiber, whose address is a
+ * multiple of 16.
  */
     .globl  tri_fiber_prepare
     .hidden tri_fiber_prepare
@@ -131,7 +132,7 @@ tri_fiber_prepare:
     stp     xzr, xzr, [x0, #48]
     stp     xzr, xzr, [x0, #64]
     adr     x9, fiber_start
-    stp     xzr, x9, [x0, #80]  /* x29 0: the end for frame pointer walks */
+    stp     xzr, x9, [x0, #80]  /* x29 0: ends a walk of frame pointers */
     stp     xzr, xzr, [x0, #96]
     stp     xzr, xzr, [x0, #112]
     stp     xzr, xzr, [x0, #128]

@@ -1,19 +1,19 @@
 /*
- * fiber_x86_64.S - where a new fiber begins; x86-64, System V.
+ * fiber_x86_64.S - the first frame of a new fiber on x86-64, System V.
  *
- * The switch itself is in fiber.h. A suspended fiber has its stack pointer,
- * the address to go on at and its frame pointer in the first three words of
- * its tri_fiber; all else is on its stack, wherever the compiler put it.
+ * The switch itself is in fiber.h. The first three words of a suspended
+ * tri_fiber are its stack pointer, the address to continue at and its frame
+ * pointer; the compiler has saved everything else on the fiber's stack.
  *
- * The object carries no mark that it supports shadow stacks.
+ * The object is not marked as supporting shadow stacks.
  */
 #if defined(__x86_64__)
 
     .text
 
 /*
- * Where a new fiber begins: rdi and rsi are still those of the switch that
- * came here. rip is undefined in this frame, so unwinders end with it.
+ * The first instructions of a new fiber. rdi and rsi still hold the arguments
+ * of the switch. rip is undefined in this frame, so unwinders stop here.
  */
     .type   fiber_start, @function
     .hidden tri_fiber_main
@@ -27,8 +27,9 @@ fiber_start:
     .size   fiber_start, . - fiber_start
 
 /*
- * void tri_fiber_prepare(tri_fiber *fiber): it is to begin right below
- * itself, a multiple of 16.
+ * void tri_fiber_prepare(tri_fiber *fiber): makes the fiber start at
+ * fiber_start, with its stack directly below the tri_fiber, whose address is a
+ * multiple of 16.
  */
     .globl  tri_fiber_prepare
     .hidden tri_fiber_prepare
@@ -39,7 +40,7 @@ tri_fiber_prepare:
     leaq    fiber_start(%rip), %rax
     movq    %rdi, 0(%rdi)
     movq    %rax, 8(%rdi)
-    movq    $0, 16(%rdi)        /* the end for frame pointer walks */
+    movq    $0, 16(%rdi)        /* ends a walk of frame pointers */
     ret
     .cfi_endproc
     .size   tri_fiber_prepare, . - tri_fiber_prepare

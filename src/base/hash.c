@@ -1,11 +1,11 @@
 /*
  * hash.c - the hash of bytes.
  *
- * The bytes are read as little-endian words of eight, the last one filled up
- * with zeros, on every machine. The state takes in each word by xor, a product
- * with an odd constant and a fold of the upper half, all of which can be
- * undone: two inputs of one length that differ in a single word never collide.
- * The length goes in first, so "a" and "a\0" differ.
+ * The bytes are read as little-endian words of 64 bits on every machine; zeros
+ * fill the last word. Each word enters the state by an xor, a product with an
+ * odd constant and an xor of the upper half into the lower. Each of these steps
+ * is invertible, so two inputs of the same length that differ in one word never
+ * collide. The length enters first, so "a" and "a\0" differ.
  */
 #include "base/hash.h"
 
@@ -20,7 +20,7 @@ static uint64_t fold(uint64_t state, uint64_t word)
     return state ^ state >> 32;
 }
 
-/* Compilers make one load of a full word on a little-endian machine. */
+/* Loads eight bytes; compilers make one load of it on little-endian CPUs. */
 static uint64_t full_word(const unsigned char *at)
 {
     return (uint64_t)at[0] | (uint64_t)at[1] << 8 | (uint64_t)at[2] << 16 |

@@ -2,9 +2,9 @@
  * hash.h - 64-bit hashes that are the same on every machine and in every run.
  *
  * There is no seed, so an order that follows from these hashes can be replayed.
- * The price: someone who chooses keys can make them collide. Tables with keys
- * from outside therefore have limits, and placement in a cluster uses another
- * hash.
+ * The price is that whoever chooses the keys can make them collide. Tables with
+ * keys from outside therefore have limits, and placement in a cluster uses
+ * another hash.
  *
  * Threads: any.
  */
@@ -15,14 +15,15 @@
 #include <stdint.h>
 
 /*
- * Spreads a number over all 64 bits. One to one: different numbers stay
- * different. Each step can be undone: adding, an xor with the number's own
- * upper bits, a product with an odd constant. The constants are the first 64
- * bits of fractions that hide no choice; hash_test.c shows that they do.
+ * Spreads a number over all 64 bits. Different numbers have different results,
+ * because each step is invertible: an addition, an xor of the upper bits into
+ * the lower, a product with an odd constant. The constants are the first 64
+ * bits of the fractions of well-known numbers; hash_test.c shows that they
+ * spread well.
  */
 static inline uint64_t tri_hash_mix(uint64_t x)
 {
-    x += UINT64_C(0x9e3779b97f4a7c15);  // golden ratio; moves 0 away
+    x += UINT64_C(0x9e3779b97f4a7c15);  // golden ratio; maps 0 to non-zero
     x ^= x >> 32;
     x *= UINT64_C(0xbb67ae8584caa73b);  // square root of 3
     x ^= x >> 29;
@@ -31,7 +32,7 @@ static inline uint64_t tri_hash_mix(uint64_t x)
     return x;
 }
 
-/* Of bytes; size 0 allows NULL. */
+/* Returns the hash of `size` bytes; `bytes` may be NULL if size is 0. */
 uint64_t tri_hash_bytes(const void *bytes, size_t size);
 
 #endif

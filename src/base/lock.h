@@ -1,11 +1,21 @@
 /*
- * lock.h - a lock of four bytes for sections of a few instructions.
+ * lock.h - a spinlock of four bytes for sections of a few instructions.
  *
- * A waiter spins with growing pauses and then gives its CPU away, because the
- * holder may have been preempted. There is no queue, so there is no fairness:
- * hold it for list surgery, never over a wait, user code or a system call.
+ * Rule: a thread that holds a tri_lock makes no system call, waits for nothing
+ * and runs no user code. It may read and write memory, such as the links of a
+ * list, and take further locks in the order that ARCHITECTURE.md lists.
  *
- * All zero is unlocked. A thread must not lock what it holds already.
+ * Reason: there is no queue of waiters and no fairness. A waiter spins with
+ * growing pauses and then yields its CPU, because the holder may have been
+ * preempted; each system call of the holder would cost every waiter that time.
+ *
+ * Instead: collect what needs a system call under the lock, drop the lock,
+ * then make the call.
+ *
+ * A lock whose bytes are all zero is free. A thread must not take a lock that
+ * it holds already: it would wait for itself for ever.
+ *
+ * Threads: any.
  */
 #ifndef TRI_BASE_LOCK_H
 #define TRI_BASE_LOCK_H
@@ -16,7 +26,7 @@
 
 #include "base/check.h"
 
-/* Tells the core that it is spinning. gcc has no built-in for aarch64. */
+/* Tells the CPU that this thread spins. gcc has no built-in for aarch64. */
 #if defined(__x86_64__)
 #define TRI_CPU_RELAX() __builtin_ia32_pause()
 #else
@@ -24,9 +34,9 @@
 #endif
 
 /*
- * Pauses double from 1 to 2^TRI_LOCK_DOUBLINGS, some microseconds in all: far
- * longer than any section the lock is meant for. After that a holder without
- * a CPU is the likely cause, and spinning on only keeps it waiting.
+ * Pauses double from 1 to 2^TRI_LOCK_DOUBLINGS, a few microseconds in all:
+ * much longer than any section the lock is meant for. A holder that takes
+ * longer has probably lost its CPU, so the waiter yields from then on.
  */
 #define TRI_LOCK_DOUBLINGS 6
 
@@ -34,31 +44,33 @@ typedef struct tri_lock {
     _Atomic(uint32_t) held;  // 0 or 1
 } tri_lock;
 
-_Static_assert(sizeof(tri_lock) == 4, "a lock is embedded by the thousand");
+_Static_assert(sizeof(tri_lock) == 4, "thousands of objects embed a lock");
 
-/* Gives the CPU to another thread; world_posix.c has it. */
+/* Gives the CPU to another thread that can run. */
 void tri_lock_yield(void);
 
 static inline void tri_lock_init(tri_lock *lock)
 {
-    // Relaxed: whoever hands the lock to other threads publishes this.
+    // Relaxed: whoever shares the lock with other threads publishes this.
     atomic_store_explicit(&lock->held, 0, memory_order_relaxed);
 }
 
-/* Takes the lock if it is free; says whether it did. */
+/* Takes the lock if it is free. Returns true if the caller now holds it. */
 static inline bool tri_lock_try(tri_lock *lock)
 {
-    // Relaxed: a glance that keeps the line shared while another holds it.
+    // Relaxed: only decides whether the exchange is worth trying. A read
+    // leaves the cache line shared while another thread holds the lock.
     if (atomic_load_explicit(&lock->held, memory_order_relaxed) != 0) {
         return false;
     }
-    // Acquire: pairs with tri_lock_drop; sees all the last holder wrote.
+    // Acquire: pairs with tri_lock_drop; sees what the last holder wrote.
     return atomic_exchange_explicit(&lock->held, 1, memory_order_acquire) == 0;
 }
 
+/* Takes the lock; waits until it is free. */
 static inline void tri_lock_take(tri_lock *lock)
 {
-    // Acquire: pairs with tri_lock_drop; sees all the last holder wrote.
+    // Acquire: pairs with tri_lock_drop; sees what the last holder wrote.
     if (TRI_LIKELY(atomic_exchange_explicit(&lock->held, 1,
                                             memory_order_acquire) == 0)) {
         return;
@@ -76,17 +88,21 @@ static inline void tri_lock_take(tri_lock *lock)
     } while (!tri_lock_try(lock));
 }
 
-/* Somebody holds the lock; that it is the caller cannot be seen. */
+/*
+ * Checks that the lock is held. It cannot see which thread holds it, so the
+ * check passes as well if the holder is another thread.
+ */
 static inline void tri_lock_assert_held(tri_lock *lock)
 {
-    // Relaxed: if the caller holds it, its own write is what it reads.
+    // Relaxed: if the caller holds the lock, it reads its own write.
     TRI_CHECK(atomic_load_explicit(&lock->held, memory_order_relaxed) == 1);
 }
 
+/* Frees the lock, which the caller must hold. */
 static inline void tri_lock_drop(tri_lock *lock)
 {
     tri_lock_assert_held(lock);
-    // Release: pairs with the exchange of the next holder.
+    // Release: pairs with the acquire of the next holder.
     atomic_store_explicit(&lock->held, 0, memory_order_release);
 }
 

@@ -1,14 +1,15 @@
 /*
- * log.c - formats a record and writes it to standard error.
+ * log.c - formats a record as a line and writes it to standard error.
  *
- * Invariant: `length` never passes `room`, and behind `room` there is always
- * space for the newline and the zero; so no caller has to ask whether the
- * line is full.
+ * Invariant: line.length <= line.room, and after `room` there are always two
+ * bytes for the newline and the NUL. put_char drops what does not fit, so its
+ * callers never check for space.
  */
 #include "base/log.h"
 
 #include <errno.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -24,8 +25,8 @@
 typedef struct line {
     char *at;
     size_t length;
-    size_t room;  // two less than the buffer
-    bool cut;
+    size_t room;  // size of the buffer minus two
+    bool cut;     // something did not fit
 } line;
 
 static void put_char(line *it, char c)
@@ -37,15 +38,17 @@ static void put_char(line *it, char c)
     it->at[it->length++] = c;
 }
 
+/* Adds a text; control characters become '?'. */
 static void put_text(line *it, const char *text)
 {
     for (; *text != '\0'; text++) {
         unsigned char c = (unsigned char)*text;
-        // Bytes above 0x7f are parts of UTF-8 characters and stay.
+        // Bytes above 0x7f belong to UTF-8 characters and are kept.
         put_char(it, c < 0x20 || c == 0x7f ? '?' : *text);
     }
 }
 
+/* Adds the last `digits` decimal digits of a number, with leading zeros. */
 static void put_number(line *it, int64_t value, int digits)
 {
     int64_t unit = 1;
@@ -59,9 +62,9 @@ static void put_number(line *it, int64_t value, int digits)
 }
 
 /*
- * The calendar's date of a day. Years are counted from 1 March, so that the
- * leap day comes last and the months' lengths follow one formula; 400 years
- * always have the same number of days.
+ * Adds the date of a day since 1970. The computation counts years from 1 March,
+ * so that the leap day is the last day of a year and one formula gives the
+ * lengths of the months. 400 years always have the same number of days.
  */
 static void put_date(line *it, int64_t day)
 {
@@ -99,7 +102,7 @@ static void put_time(line *it, tr_nanos at)
     put_char(it, 'Z');
 }
 
-/* All of one width, so that what follows stands in a column. */
+/* Returns a name of five characters, so that the next field is aligned. */
 static const char *level_name(int level)
 {
     static const char *const names[] = {[TRI_LOG_DEBUG] = "DEBUG",
@@ -144,8 +147,11 @@ size_t tri_log_format(char *out, size_t size, int level, tr_nanos at,
     return it.length + 1;
 }
 
-/* Keeps errno. A short write is not continued: lines would mix. */
-static void put_out(const char *bytes, size_t length)
+/*
+ * Writes to standard error and keeps errno. A short write is not continued: by
+ * then another thread may have written a line.
+ */
+static void write_stderr(const char *bytes, size_t length)
 {
     int saved = errno;
     ssize_t put;
@@ -158,17 +164,18 @@ static void put_out(const char *bytes, size_t length)
 
 void tri_log_part(const char *text)
 {
-    put_out(text, strlen(text));
+    write_stderr(text, strlen(text));
 }
 
 void tri_log_line(const char *text)
 {
+    TRI_CHECK(text != NULL);
     char buffer[TRI_LOG_LINE_MAX];
     size_t length = strnlen(text, sizeof(buffer) - 1);
 
     memcpy(buffer, text, length);
     buffer[length] = '\n';
-    put_out(buffer, length + 1);
+    write_stderr(buffer, length + 1);
 }
 
 void tri_log_write(int level, tr_nanos at, const char *site, const char *actor,
@@ -178,5 +185,5 @@ void tri_log_write(int level, tr_nanos at, const char *site, const char *actor,
     size_t length =
         tri_log_format(buffer, sizeof(buffer), level, at, site, actor, text);
 
-    put_out(buffer, length);
+    write_stderr(buffer, length);
 }

@@ -1,11 +1,11 @@
 /*
- * map.c - open addressing, linear probing, no tombstones.
+ * map.c - the hash map: open addressing, linear probing, no tombstones.
  *
- * Invariant: between an entry's home (the mix of its key, cut to the table)
- * and the place it is in, no place is empty. So a search may stop at the first
- * empty place. A remove keeps this by moving later entries of the run back
- * into the hole (Knuth, volume 3, 6.4, algorithm R), and a quarter of the
- * table stays empty, so every run ends.
+ * An entry's home is the hash of its key modulo the capacity. Invariant: from
+ * an entry's home up to its own index no index is empty, so a search may stop
+ * at the first empty index. A remove keeps this by moving later entries of the
+ * run back into the hole (Knuth, volume 3, 6.4, algorithm R). At least a
+ * quarter of the table is empty, so every run ends.
  */
 #include "base/map.h"
 
@@ -18,11 +18,11 @@
 #define CAPACITY_MIN UINT32_C(8)
 #define NOT_FOUND    UINT32_MAX
 
-/* Full at three quarters: longer runs cost more than the memory saved. */
+/* The table grows at three quarters: longer runs cost more than memory. */
 #define LOAD_NUMERATOR   3
 #define LOAD_DENOMINATOR 4
 
-/* A table this many times too large is worth making anew; see tri_map_trim. */
+/* tri_map_trim replaces a table that is at least this many times too large. */
 #define TRIM_FACTOR 4
 
 static void *table_alloc(const tri_map *map, size_t size)
@@ -45,15 +45,17 @@ static void table_free(const tri_map *map, tri_map_entry *entries,
     }
 }
 
+/* Returns true if a table of this capacity may hold `count` values. */
 static bool holds(uint32_t capacity, uint32_t count)
 {
     return (uint64_t)count * LOAD_DENOMINATOR <=
            (uint64_t)capacity * LOAD_NUMERATOR;
 }
 
-/* The smallest table for `count` values, which is at most the limit. */
+/* Returns the smallest capacity for `count` values. */
 static uint32_t capacity_for(uint32_t count)
 {
+    TRI_CHECK(count <= TRI_MAP_COUNT_MAX);
     uint32_t capacity = CAPACITY_MIN;
 
     while (!holds(capacity, count)) {
@@ -67,23 +69,23 @@ static uint32_t home_of(const tri_map *map, uint64_t key)
     return (uint32_t)tri_hash_mix(key) & (map->capacity - 1);
 }
 
-static uint32_t place_after(const tri_map *map, uint32_t at)
+static uint32_t index_after(const tri_map *map, uint32_t at)
 {
     return (at + 1) & (map->capacity - 1);
 }
 
-/* Puts an entry that is not there into a table with room. */
-static void place_entry(tri_map *map, tri_map_entry entry)
+/* Inserts an entry with a new key into a table that has room. */
+static void insert_entry(tri_map *map, tri_map_entry entry)
 {
     uint32_t at = home_of(map, entry.key);
 
     while (map->entries[at].value != NULL) {
-        at = place_after(map, at);
+        at = index_after(map, at);
     }
     map->entries[at] = entry;
 }
 
-/* Moves all entries to a new table; false, and no change, without memory. */
+/* Moves all entries to a new table. Returns false, unchanged, if no memory. */
 static bool resize(tri_map *map, uint32_t capacity)
 {
     TRI_CHECK(holds(capacity, map->count));
@@ -100,21 +102,21 @@ static bool resize(tri_map *map, uint32_t capacity)
     map->capacity = capacity;
     for (uint32_t i = 0; i < old_capacity; i++) {
         if (old[i].value != NULL) {
-            place_entry(map, old[i]);
+            insert_entry(map, old[i]);
         }
     }
     table_free(map, old, old_capacity);
     return true;
 }
 
-/* Where the entry is, or NOT_FOUND. `bytes` only for a map of bytes. */
+/* Returns an entry's index or NOT_FOUND. Only maps of bytes use `bytes`. */
 static uint32_t find(const tri_map *map, uint64_t key, const void *bytes,
                      size_t size)
 {
     if (map->count == 0) {
         return NOT_FOUND;
     }
-    for (uint32_t at = home_of(map, key);; at = place_after(map, at)) {
+    for (uint32_t at = home_of(map, key);; at = index_after(map, at)) {
         const tri_map_entry *entry = &map->entries[at];
         if (entry->value == NULL) {
             return NOT_FOUND;
@@ -134,21 +136,22 @@ static tr_err put(tri_map *map, tri_map_entry entry, const void *bytes,
         return TR_EEXIST;
     }
     TR_TRY(tri_map_reserve(map, map->count + 1));
-    place_entry(map, entry);
+    insert_entry(map, entry);
     map->count++;
     return TR_OK;
 }
 
-/* True if an entry at `at` with this home may move back to `hole`. */
+/* Returns true if the entry at `at` with this home may move to `hole`. */
 static bool may_fill(const tri_map *map, uint32_t hole, uint32_t home,
                      uint32_t at)
 {
     uint32_t mask = map->capacity - 1;
 
-    // Distances around the ring: the hole is not before its home.
+    // Distances wrap around: the home must not lie after the hole.
     return ((at - home) & mask) >= ((at - hole) & mask);
 }
 
+/* Empties index `hole` and closes the gap. Returns the value, or NULL. */
 static void *remove_at(tri_map *map, uint32_t hole)
 {
     if (hole == NOT_FOUND) {
@@ -156,9 +159,9 @@ static void *remove_at(tri_map *map, uint32_t hole)
     }
     tri_map_entry *entries = map->entries;
     void *value = entries[hole].value;
-    uint32_t at = place_after(map, hole);
+    uint32_t at = index_after(map, hole);
 
-    for (; entries[at].value != NULL; at = place_after(map, at)) {
+    for (; entries[at].value != NULL; at = index_after(map, at)) {
         if (may_fill(map, hole, home_of(map, entries[at].key), at)) {
             entries[hole] = entries[at];
             hole = at;
@@ -172,6 +175,7 @@ static void *remove_at(tri_map *map, uint32_t hole)
 void tri_map_init(tri_map *map, tri_map_same_fn same,
                   const tri_map_memory *memory)
 {
+    TRI_CHECK(map != NULL);
     *map = (tri_map){.same = same, .memory = memory};
 }
 
@@ -262,15 +266,15 @@ void tri_map_trim(tri_map *map)
     }
     uint32_t capacity = capacity_for(map->count);
     if (capacity <= map->capacity / TRIM_FACTOR) {
-        // Without memory the old table, which is good, stays.
+        // If memory is short, the old table stays in use.
         (void)resize(map, capacity);
     }
 }
 
 /*
- * Walks downwards from an empty place, around to it. A remove moves entries
- * down within their run only, and no run crosses the empty place: what moves
- * into the place just seen has itself been seen.
+ * Starts at an empty index; tri_map_iter_next walks downwards and around to it.
+ * A remove moves entries down only within their run, and no run crosses the
+ * empty index: an entry that moves into the current index was seen before.
  */
 tri_map_iter tri_map_iter_begin(const tri_map *map)
 {
@@ -288,6 +292,7 @@ tri_map_iter tri_map_iter_begin(const tri_map *map)
 
 void *tri_map_iter_next(const tri_map *map, tri_map_iter *iter)
 {
+    TRI_CHECK(iter->left <= map->capacity);
     while (iter->left > 0) {
         iter->left--;
         iter->at = (iter->at - 1) & (map->capacity - 1);
@@ -313,7 +318,7 @@ void tri_map_check(const tri_map *map)
         }
         count++;
         uint32_t at = home_of(map, map->entries[i].key);
-        for (; at != i; at = place_after(map, at)) {
+        for (; at != i; at = index_after(map, at)) {
             TRI_CHECK(map->entries[at].value != NULL);
         }
     }

@@ -1,5 +1,5 @@
 /*
- * options.c - copying options between versions of a struct.
+ * options.c - copies options between versions of a struct.
  */
 #include "base/options.h"
 

@@ -1,10 +1,10 @@
 /*
- * pages.c - the one file that maps memory.
+ * pages.c - maps and unmaps memory.
  *
- * Invariant: a guard never costs a mapping where the kernel can avoid it.
- * MADV_GUARD_INSTALL marks page table entries, so neighbouring ranges stay
- * one mapping; mprotect splits them, two mappings for each guarded stack, of
- * the 65,530 that a process may have by default (vm.max_map_count).
+ * Guards use MADV_GUARD_INSTALL if the kernel has it: it marks page table
+ * entries, so neighbouring ranges stay one mapping. mprotect splits them: each
+ * guarded stack then takes two mappings of the 65,530 that a process may have
+ * by default (vm.max_map_count).
  */
 #include "base/pages.h"
 
@@ -15,11 +15,11 @@
 
 #include "base/check.h"
 
-// MADV_GUARD_INSTALL of Linux 6.13, newer than the C libraries we build with.
+// MADV_GUARD_INSTALL of Linux 6.13, which older C libraries do not define.
 #define ADVICE_GUARD_INSTALL 102
-// An advice that means nothing. Whoever takes it takes any, without heed:
-// user-mode emulators do.
-#define ADVICE_NONSENSE 12345
+// An advice that no kernel knows. A system that accepts it ignores every
+// advice; user-mode emulators do.
+#define ADVICE_UNKNOWN 12345
 
 static bool is_page_aligned(const void *at)
 {
@@ -47,8 +47,8 @@ void tri_pages_unmap(void *at, size_t size)
     if (munmap(at, size) == 0) {
         return;
     }
-    // Taking a piece out of the middle makes one mapping more, which can be
-    // one too many: then the address range is lost, but not its memory.
+    // Unmapping the middle of a mapping splits it, which fails at the limit of
+    // mappings. Then the range stays reserved, but its memory is given back.
     TRI_CHECK(errno == ENOMEM);
     tri_pages_discard(at, size);
 }
@@ -68,8 +68,9 @@ void tri_pages_discard(void *at, size_t size)
 bool tri_pages_guard(void *at, size_t size)
 {
     TRI_CHECK(is_page_aligned(at));
-    // Refused by older kernels and for locked memory; mprotect serves both.
-    bool heeds = madvise(at, size, ADVICE_NONSENSE) != 0;
-    return (heeds && madvise(at, size, ADVICE_GUARD_INSTALL) == 0) ||
+    // Older kernels refuse a guard, and all refuse it for locked memory; there
+    // mprotect does it.
+    bool knows_advice = madvise(at, size, ADVICE_UNKNOWN) != 0;
+    return (knows_advice && madvise(at, size, ADVICE_GUARD_INSTALL) == 0) ||
            mprotect(at, size, PROT_NONE) == 0;
 }

@@ -1,16 +1,16 @@
 /*
- * posix_file.c - the real world's files: read, write, sync, lock, map.
+ * posix_file.c - files of the real world: read, write, sync, lock, map.
  *
- * A file that was made is on the disk only when its directory was synced as
- * well; the first sync of a file does both.
+ * A new file survives a crash only if its directory has been synced as well;
+ * the first sync of a file syncs both.
  */
-#define _GNU_SOURCE  // OFD locks
+#define _GNU_SOURCE  // F_OFD_SETLK
 
-#include "base/world_posix.h"
+#include "base/posix_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -18,14 +18,16 @@
 #include <unistd.h>
 
 #include "base/check.h"
+#include "base/pages.h"
+#include "base/world_posix.h"
 
 #define FILE_MODE 0644  // before the process's umask
 
 struct tri_file {
     int fd;
     bool writable;
-    // Whether the name is already safe on disk. Threads may share a file, so
-    // it is atomic; to sync the directory twice is only slower.
+    // True once the file's name is durable in its directory. Atomic, because
+    // threads may share a file; two of them may both sync the directory.
     atomic_bool name_synced;
     char path[];
 };
@@ -38,7 +40,7 @@ static int open_flags(uint32_t flags)
     if (!(flags & TRI_FILE_WRITE)) {
         result |= O_RDONLY;
     } else {
-        // Also where only writing is asked for: locks and maps need both.
+        // Also for writing alone: read locks and maps need both.
         result |= O_RDWR;
     }
     if (flags & TRI_FILE_CREATE) {
@@ -51,8 +53,8 @@ static int open_flags(uint32_t flags)
 }
 
 /*
- * Syncs the directory of `path`, where a name was made or removed. A missing
- * directory is not an error: the name is surely gone.
+ * Syncs the directory of `path`, in which a name was added or removed. Returns
+ * TR_OK for a missing directory: the name in it is gone.
  */
 static tr_err sync_dir_of(const char *path)
 {
@@ -111,10 +113,10 @@ tr_err tri_posix_file_open(tri_world *world, tri_file **out, const char *path,
     file->writable = (flags & TRI_FILE_WRITE) != 0;
     memcpy(file->path, path, size);
     if (flags & TRI_FILE_DELETE) {
-        // At once rather than at close: so it is gone after a crash, too.
+        // Now rather than at close, so that it is gone after a crash as well.
         (void)unlink(path);
     }
-    // A name that is there before us, or already gone, needs no sync.
+    // Only a name that this call may have added has to be synced.
     atomic_init(&file->name_synced, (flags & TRI_FILE_CREATE) == 0 ||
                                         (flags & TRI_FILE_DELETE) != 0);
     *out = file;
@@ -126,7 +128,7 @@ void tri_posix_file_close(tri_file *file)
     if (file == NULL) {
         return;
     }
-    // Linux frees the descriptor whatever close answers, even on EINTR.
+    // The result is ignored: Linux frees the descriptor in every case.
     (void)close(file->fd);
     free(file);
 }
@@ -139,6 +141,8 @@ static bool range_fits(uint64_t offset, uint64_t size)
 tr_err tri_posix_file_read(tri_file *file, void *at, size_t size,
                            uint64_t offset, size_t *done)
 {
+    TRI_CHECK(file != NULL);
+    TRI_CHECK(at != NULL || size == 0);
     size_t have = 0;
 
     *done = 0;
@@ -166,6 +170,8 @@ tr_err tri_posix_file_read(tri_file *file, void *at, size_t size,
 tr_err tri_posix_file_write(tri_file *file, const void *at, size_t size,
                             uint64_t offset)
 {
+    TRI_CHECK(file != NULL);
+    TRI_CHECK(at != NULL || size == 0);
     size_t have = 0;
 
     if (!range_fits(offset, size)) {
@@ -181,16 +187,17 @@ tr_err tri_posix_file_write(tri_file *file, const void *at, size_t size,
             return tri_posix_err(errno);
         }
         if (put == 0) {
-            return TR_EIO;  // no progress and no reason
+            return TR_EIO;  // no progress and no errno
         }
         have += (size_t)put;
     }
     return TR_OK;
 }
 
-/* If this open may have made the name, the first call makes that durable. */
+/* Syncs the file, and the directory too if the name may be new. */
 tr_err tri_posix_file_sync(tri_file *file)
 {
+    TRI_CHECK(file != NULL);
     int result;
 
     do {
@@ -199,7 +206,7 @@ tr_err tri_posix_file_sync(tri_file *file)
     if (result != 0) {
         return tri_posix_err(errno);
     }
-    // Relaxed: it guards no memory.
+    // Relaxed, here and below: the flag publishes nothing.
     if (atomic_load_explicit(&file->name_synced, memory_order_relaxed)) {
         return TR_OK;
     }
@@ -212,6 +219,7 @@ tr_err tri_posix_file_sync(tri_file *file)
 
 tr_err tri_posix_file_truncate(tri_file *file, uint64_t size)
 {
+    TRI_CHECK(file != NULL);
     int result;
 
     if (size > INT64_MAX) {
@@ -225,6 +233,8 @@ tr_err tri_posix_file_truncate(tri_file *file, uint64_t size)
 
 tr_err tri_posix_file_size(tri_file *file, uint64_t *out)
 {
+    TRI_CHECK(file != NULL);
+    TRI_CHECK(out != NULL);
     struct stat status;
 
     *out = 0;
@@ -236,8 +246,8 @@ tr_err tri_posix_file_size(tri_file *file, uint64_t *out)
 }
 
 /*
- * Locks belong to the open file (F_OFD_SETLK), not to the process: two opens
- * in one process exclude each other, and closing one leaves the other's.
+ * Locks a range for the open file (F_OFD_SETLK), not for the process: two opens
+ * in one process exclude each other, and closing one keeps the other's locks.
  */
 tr_err tri_posix_file_lock(tri_file *file, uint64_t offset, uint64_t size,
                            int lock)
@@ -248,7 +258,7 @@ tr_err tri_posix_file_lock(tri_file *file, uint64_t offset, uint64_t size,
     int result;
 
     TRI_CHECK(lock >= TRI_LOCK_NONE && lock <= TRI_LOCK_EXCLUSIVE);
-    // Zero would mean "to the end of the file" to the kernel.
+    // The kernel would take a size of 0 as "to the end of the file".
     if (size == 0 || !range_fits(offset, size)) {
         return TR_EINVAL;
     }
@@ -265,19 +275,17 @@ tr_err tri_posix_file_lock(tri_file *file, uint64_t offset, uint64_t size,
     return errno == EAGAIN || errno == EACCES ? TR_EFULL : tri_posix_err(errno);
 }
 
-static size_t page_size(void)
-{
-    return (size_t)sysconf(_SC_PAGESIZE);
-}
-
 /*
- * Any offset will do: the kernel wants whole pages (4 to 64 KiB), so the map
- * begins at the page below. Errors: TR_EINVAL (not all inside the file: a
- * touch beyond its end would be a SIGBUS), TR_ENOMEM, TR_EIO.
+ * Maps a range that may begin at any offset: the kernel maps whole pages, so
+ * the mapping begins at the page boundary below. Errors: TR_EINVAL (the range
+ * reaches beyond the end of the file, where an access would raise SIGBUS),
+ * TR_ENOMEM, TR_EIO.
  */
 tr_err tri_posix_file_map(tri_file *file, uint64_t offset, size_t size,
                           void **out)
 {
+    TRI_CHECK(file != NULL);
+    TRI_CHECK(out != NULL);
     uint64_t end;
 
     *out = NULL;
@@ -288,7 +296,7 @@ tr_err tri_posix_file_map(tri_file *file, uint64_t offset, size_t size,
     if (size == 0 || offset > end || size > end - offset) {
         return TR_EINVAL;
     }
-    size_t lead = (size_t)(offset % page_size());
+    size_t lead = (size_t)(offset % tri_page_size());
     int access = PROT_READ | (file->writable ? PROT_WRITE : 0);
     char *base = mmap(NULL, size + lead, access, MAP_SHARED, file->fd,
                       (off_t)(offset - lead));
@@ -302,7 +310,8 @@ tr_err tri_posix_file_map(tri_file *file, uint64_t offset, size_t size,
 void tri_posix_file_unmap(tri_file *file, void *at, size_t size)
 {
     (void)file;
-    size_t lead = (uintptr_t)at % page_size();
+    TRI_CHECK(at != NULL);
+    size_t lead = (uintptr_t)at % tri_page_size();
 
     TRI_CHECK(munmap((char *)at - lead, size + lead) == 0);
 }
@@ -310,6 +319,7 @@ void tri_posix_file_unmap(tri_file *file, void *at, size_t size)
 tr_err tri_posix_file_remove(tri_world *world, const char *path, bool sync_dir)
 {
     (void)world;
+    TRI_CHECK(path != NULL);
     if (unlink(path) != 0) {
         return tri_posix_err(errno);
     }
@@ -319,6 +329,7 @@ tr_err tri_posix_file_remove(tri_world *world, const char *path, bool sync_dir)
 tr_err tri_posix_file_exists(tri_world *world, const char *path, bool *out)
 {
     (void)world;
+    TRI_CHECK(path != NULL);
     struct stat status;
 
     *out = stat(path, &status) == 0;

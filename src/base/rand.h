@@ -1,12 +1,12 @@
 /*
- * rand.h - seeded random numbers: the same seed, the same numbers, everywhere.
+ * rand.h - seeded random numbers: a seed gives the same numbers everywhere.
  *
  * For decisions that a simulation must replay and for test data, never for
  * secrets. The generator is xoshiro256** of Blackman and Vigna ("Scrambled
  * Linear Pseudorandom Number Generators", 2021), seeded by a counter through
- * tri_hash_mix. Seeds themselves come from the world.
+ * tri_hash_mix. The seeds come from the world.
  *
- * Threads: a state has one user.
+ * Threads: one thread at a time uses a generator.
  */
 #ifndef TRI_BASE_RAND_H
 #define TRI_BASE_RAND_H
@@ -23,10 +23,10 @@ typedef struct tri_rand {
 
 static inline void tri_rand_init(tri_rand *rand, uint64_t seed)
 {
-    // Mixed first: the counters of neighbouring seeds must not overlap.
+    // Mixed, so that the counters of neighbouring seeds do not overlap.
     uint64_t counter = tri_hash_mix(seed);
 
-    // The four are different, as the mix is one to one: not all are zero.
+    // tri_hash_mix is one to one, so the four words differ: not all are zero.
     for (uint32_t i = 0; i < TRI_COUNT_OF(rand->word); i++) {
         rand->word[i] = tri_hash_mix(counter + i);
     }
@@ -52,12 +52,12 @@ static inline uint64_t tri_rand_next(tri_rand *rand)
     return result;
 }
 
-/* A number below `limit`, which is not 0; each is equally likely. */
+/* Returns a number below `limit` (not 0); all are equally likely. */
 static inline uint64_t tri_rand_below(tri_rand *rand, uint64_t limit)
 {
     TRI_CHECK(limit > 0);
-    // Draws below 2^64 mod limit are thrown away: then the rest is a whole
-    // multiple of limit. At most half of all draws are, so the loop is short.
+    // Draws below 2^64 mod limit are rejected, so the number of accepted draws
+    // is a multiple of limit. Less than half are rejected: the loop is short.
     uint64_t reject = -limit % limit;
     uint64_t drawn;
 
@@ -68,18 +68,18 @@ static inline uint64_t tri_rand_below(tri_rand *rand, uint64_t limit)
 }
 
 /*
- * True with probability p; never at 0 or less, always at 1 or more. Draws one
- * number whatever p is, so changing a probability shifts no later draw.
+ * Returns true with probability p: never if p <= 0, always if p >= 1. Draws one
+ * number for every p, so a changed probability does not shift later draws.
  */
 static inline bool tri_rand_chance(tri_rand *rand, double p)
 {
-    uint64_t drawn = tri_rand_next(rand) >> 11;  // 53 bits: a double's
+    uint64_t drawn = tri_rand_next(rand) >> 11;  // 53 bits fit a double
     uint64_t whole = UINT64_C(1) << 53;
 
     if (p >= 1.0) {
         return true;
     }
-    // The product is exact, a shift of the exponent: the same everywhere.
+    // The product only shifts the exponent, so it is exact everywhere.
     return p > 0.0 && drawn < (uint64_t)(p * (double)whole);
 }
 

@@ -1,9 +1,9 @@
 /*
  * text.c - the bounded string builder.
  *
- * Invariant: the first tri_text_length bytes of the buffer are the beginning
- * of all that was added, and a NUL follows them if there is a buffer. Once
- * something has been cut, nothing more is written.
+ * Invariant: the first tri_text_length bytes of the buffer are the beginning of
+ * the whole text that was added, and a NUL follows them unless size is 0. After
+ * the first cut nothing more is written.
  */
 #include "base/text.h"
 
@@ -48,13 +48,22 @@ void tri_text_add(tri_text *text, const char *format, ...)
 void tri_text_add_v(tri_text *text, const char *format, va_list args)
 {
     size_t length = tri_text_length(text);
-    // When something was cut before, only the NUL is written again.
+    // After a cut, `room` is 1: vsnprintf writes only the NUL again.
     size_t room = text->size - length;
     char *at = room > 0 ? text->at + length : NULL;
     int size = vsnprintf(at, room, format, args);
 
-    // Fails only for a wide character or above INT_MAX: no format of ours.
+    // Fails only for a wide character or beyond INT_MAX, which the library's
+    // formats never have.
     TRI_CHECK(size >= 0);
     TRI_CHECK((size_t)size <= SIZE_MAX - text->need);
     text->need += (size_t)size;
+}
+
+bool tri_text_is_word(const char *text)
+{
+    static const char allowed[] = "abcdefghijklmnopqrstuvwxyz"
+                                  "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_";
+    TRI_CHECK(text != NULL);
+    return text[0] != '\0' && text[strspn(text, allowed)] == '\0';
 }

@@ -1,17 +1,17 @@
 /*
- * world_posix.c - the world as Linux gives it.
+ * world_posix.c - the real world on Linux: time, random numbers, threads,
+ * waiting and signals; and the table of its functions.
  *
- * With posix_poller.c and posix_file.c the only file that asks the system for
- * time, random numbers, threads, waiting, descriptors and files. Nothing is
- * decided here: each function is one system call, with the interruptions and
- * short results taken out of the caller's sight and errno turned into a
- * tr_err.
+ * posix_poller.c (descriptors) and posix_file.c (files) have the rest of the
+ * table. No other files ask the system for these things. Each function wraps
+ * one system call: it repeats a call that a signal interrupted, completes a
+ * short result and turns errno into a tr_err. It makes no other decisions.
  *
- * Invariant: the world itself holds no state. What has state is made by the
- * caller (a thread, a poller, a file) or belongs to one thread (the random
- * generator), so there is nothing to lock and nothing to release.
+ * Invariant: the world itself has no state. State belongs to an object of the
+ * caller (a thread, a poller, a file) or to one thread (the random generator),
+ * so the world needs no lock and no release.
  */
-#define _GNU_SOURCE  // affinity, thread names
+#define _GNU_SOURCE  // sched_getaffinity, pthread_setname_np, gettid
 
 #include "base/world_posix.h"
 
@@ -23,6 +23,9 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,11 +36,17 @@
 
 #include "base/check.h"
 #include "base/lock.h"
+#include "base/posix_address.h"
+#include "base/posix_fault.h"
+#include "base/posix_file.h"
+#include "base/posix_poller.h"
+#include "base/posix_stream.h"
+#include "base/rand.h"
 
-#define NANOS_PER_SECOND INT64_C(1000000000)
+#define NANOS_PER_SECOND TR_SECONDS(1)
 
-#define THREAD_NAME_SIZE 16     // with its zero; the kernel's TASK_COMM_LEN
-#define CPU_COUNT_MAX    65536  // where the search for the set's size ends
+#define THREAD_NAME_SIZE 16     // with its NUL; the kernel's TASK_COMM_LEN
+#define CPU_COUNT_MAX    65536  // posix_cpus tries sets of up to this size
 
 tr_err tri_posix_err(int number)
 {
@@ -67,7 +76,7 @@ tr_err tri_posix_err(int number)
 
 struct tri_thread {
     pthread_t id;
-    _Atomic(pid_t) number;  // the kernel's; 0: it has not begun
+    _Atomic(pid_t) number;  // the kernel's thread id; 0 before it starts
     void (*fn)(void *arg);
     void *arg;
     char name[THREAD_NAME_SIZE];
@@ -75,7 +84,8 @@ struct tri_thread {
 
 /* ---- time ---- */
 
-// Inlined: sim/sim_stray.c tells this file's calls by where its table leads.
+// Always inlined: sim/sim_stray.c recognises the system calls of this file by
+// their address, which must lie in a function of the table below.
 __attribute__((always_inline)) static inline tr_nanos clock_read(clockid_t id)
 {
     struct timespec now;
@@ -102,7 +112,12 @@ static tr_nanos posix_wall(tri_world *world)
     return clock_read(CLOCK_REALTIME);
 }
 
-/* When a wait of `timeout` from now ends; TR_FOREVER stays TR_FOREVER. */
+static tr_nanos posix_boottime(tri_world *world)
+{
+    (void)world;
+    return clock_read(CLOCK_BOOTTIME);
+}
+
 tr_nanos tri_posix_deadline(tr_nanos timeout)
 {
     tr_nanos now = clock_read(CLOCK_MONOTONIC);
@@ -122,16 +137,15 @@ struct timespec tri_posix_timespec(tr_nanos nanos)
 /* ---- random ---- */
 
 /*
- * xoshiro256** (Blackman and Vigna, "Scrambled linear pseudorandom number
- * generators", 2018), one state per thread, seeded by the kernel at the
- * thread's first draw. It spreads load and names things; it keeps no secrets.
+ * One generator per thread, which the kernel seeds at the thread's first draw.
+ * Its numbers spread load and make names; they must not be used for secrets.
  */
 typedef struct generator {
     bool seeded;
-    uint64_t state[4];
+    tri_rand rand;
 } generator;
 
-static _Thread_local generator own_generator;
+static _Thread_local generator thread_generator;
 
 static void fill_from_kernel(void *at, size_t size)
 {
@@ -140,21 +154,21 @@ static void fill_from_kernel(void *at, size_t size)
     do {
         got = getrandom(at, size, 0);
     } while (got < 0 && errno == EINTR);
-    // Up to 256 bytes come whole once the kernel's pool is ready.
+    // The kernel returns up to 256 bytes in one piece.
     TRI_CHECK(got == (ssize_t)size);
 }
 
 static void generator_seed(generator *it)
 {
-    fill_from_kernel(it->state, sizeof(it->state));
-    it->state[0] |= 1;  // a state of all zeros would stay so
+    fill_from_kernel(it->rand.word, sizeof(it->rand.word));
+    it->rand.word[0] |= 1;  // a state of zeros would give only zeros
     it->seeded = true;
 }
 
-/* In a fork's child: its one thread must not repeat the parent's draws. */
+/* Runs in the child of a fork, which must not repeat the parent's draws. */
 static void generator_forget(void)
 {
-    own_generator.seeded = false;
+    thread_generator.seeded = false;
 }
 
 __attribute__((constructor)) static void watch_forks(void)
@@ -162,34 +176,21 @@ __attribute__((constructor)) static void watch_forks(void)
     TRI_CHECK(pthread_atfork(NULL, NULL, generator_forget) == 0);
 }
 
-static uint64_t rotate_left(uint64_t value, unsigned bits)
-{
-    return (value << bits) | (value >> (64 - bits));
-}
-
 static uint64_t posix_random(tri_world *world)
 {
     (void)world;
-    if (!own_generator.seeded) {
-        generator_seed(&own_generator);
+    if (!thread_generator.seeded) {
+        generator_seed(&thread_generator);
     }
-
-    uint64_t *s = own_generator.state;
-    uint64_t result = rotate_left(s[1] * 5, 7) * 9;
-    uint64_t shifted = s[1] << 17;
-
-    s[2] ^= s[0];
-    s[3] ^= s[1];
-    s[1] ^= s[2];
-    s[0] ^= s[3];
-    s[2] ^= shifted;
-    s[3] = rotate_left(s[3], 45);
-    return result;
+    return tri_rand_next(&thread_generator.rand);
 }
 
 /* ---- threads ---- */
 
-/* How many of `possible` CPUs this thread may run on; 0: the set is larger. */
+/*
+ * Returns how many of `possible` CPUs this thread may run on, or 0 if the
+ * kernel's set is larger than that.
+ */
 static uint32_t cpus_among(int possible)
 {
     size_t size = CPU_ALLOC_SIZE(possible);
@@ -222,27 +223,41 @@ static void *thread_main(void *arg)
 {
     tri_thread *thread = arg;
 
-    // Relaxed: a number that stands for itself.
+    // Relaxed: the number publishes nothing else. Pairs with
+    // posix_thread_is_runnable.
     atomic_store_explicit(&thread->number, gettid(), memory_order_relaxed);
-    // A missing name harms nobody.
+    // The name is for people; a thread without one works as well.
     (void)pthread_setname_np(pthread_self(), thread->name);
     thread->fn(thread->arg);
+    tri_posix_fault_end();
     return NULL;
 }
 
+static void posix_watch_faults(tri_world *world,
+                               void (*fn)(void *user, const void *address),
+                               void *user)
+{
+    (void)world;
+    if (fn != NULL) {
+        tri_posix_fault_begin(fn, user);
+    } else {
+        tri_posix_fault_end();
+    }
+}
+
 /*
- * What a library thread refuses to take: every signal that is meant for the
- * process, so that the program's own threads get it. Those that a thread
- * raises by its own instruction stay open.
+ * Fills the signal mask of a library thread: it blocks every signal that is
+ * sent to the process, so that the program's own threads get them. Signals
+ * that an instruction of the thread itself raises stay unblocked.
  */
 static void library_mask(sigset_t *mask)
 {
-    static const int own[] = {SIGSEGV, SIGBUS,  SIGFPE, SIGILL,
-                              SIGTRAP, SIGABRT, SIGSYS};
+    static const int raised[] = {SIGSEGV, SIGBUS,  SIGFPE, SIGILL,
+                                 SIGTRAP, SIGABRT, SIGSYS};
 
     sigfillset(mask);
-    for (size_t i = 0; i < TRI_COUNT_OF(own); i++) {
-        sigdelset(mask, own[i]);
+    for (size_t i = 0; i < TRI_COUNT_OF(raised); i++) {
+        sigdelset(mask, raised[i]);
     }
 }
 
@@ -252,6 +267,7 @@ static tr_err posix_thread_start(tri_world *world, tri_thread **out,
 {
     (void)world;
     TRI_CHECK(out != NULL);
+    TRI_CHECK(name != NULL);
     TRI_CHECK(fn != NULL);
     *out = NULL;
 
@@ -263,7 +279,7 @@ static tr_err posix_thread_start(tri_world *world, tri_thread **out,
     thread->arg = arg;
     strncpy(thread->name, name, THREAD_NAME_SIZE - 1);
 
-    // The new thread inherits the mask, so no signal reaches it in between.
+    // The new thread inherits the mask, so it never takes such a signal.
     sigset_t mask, before;
     library_mask(&mask);
     TRI_CHECK(pthread_sigmask(SIG_SETMASK, &mask, &before) == 0);
@@ -281,6 +297,7 @@ static tr_err posix_thread_start(tri_world *world, tri_thread **out,
 static void posix_thread_join(tri_world *world, tri_thread *thread)
 {
     (void)world;
+    TRI_CHECK(thread != NULL);
     TRI_CHECK(pthread_join(thread->id, NULL) == 0);
     free(thread);
 }
@@ -293,12 +310,15 @@ static tr_nanos posix_thread_ran(tri_world *world, tri_thread *thread)
     return clock_read(clock);
 }
 
-/* The letter behind the name, which may hold any other, in proc(5)'s stat. */
+/*
+ * Reads the state letter from /proc/self/task/<id>/stat (proc(5)): the one
+ * after the last ')', because the name in parentheses may contain any text.
+ */
 static bool posix_thread_is_runnable(tri_world *world, tri_thread *thread)
 {
     (void)world;
-    char text[128];  // number, name of 15 bytes, letter: that is all we need
-    // Relaxed: as in thread_main.
+    char text[128];  // the path, then the line up to the letter and more
+    // Relaxed: pairs with thread_main.
     int number =
         (int)atomic_load_explicit(&thread->number, memory_order_relaxed);
     if (number == 0) {
@@ -329,13 +349,13 @@ static bool posix_park(tri_world *world, _Atomic(uint32_t) *word,
                        uint32_t expected, tr_nanos timeout)
 {
     (void)world;
-    // Acquire: sees what was written before the word was changed. It pairs
-    // with the release of whoever changes the word and then calls wake.
+    // Acquire: pairs with the release of the thread that changes the word
+    // before it calls wake; sees what that thread wrote earlier.
     if (atomic_load_explicit(word, memory_order_acquire) != expected) {
         return true;
     }
 
-    // FUTEX_WAIT_BITSET counts absolute time on the monotonic clock.
+    // FUTEX_WAIT_BITSET takes an absolute time of the monotonic clock.
     struct timespec at = {0};
     const struct timespec *until = NULL;
     if (timeout != TR_FOREVER) {
@@ -362,9 +382,10 @@ static void posix_wake(tri_world *world, _Atomic(uint32_t) *word,
     // The kernel reads the count as a signed number.
     uint32_t most = count > INT_MAX ? INT_MAX : count;
 
-    // The word's memory may be gone already: its waiter can leave as soon as
-    // it is changed. The kernel then answers EFAULT, or wakes somebody who
-    // looks again; so the result tells nothing.
+    // The result is ignored: the word's memory may be unmapped or reused
+    // already, because its waiter may return as soon as the word changes. Then
+    // the kernel returns EFAULT or wakes another waiter, which checks its word
+    // again.
     (void)futex(word, FUTEX_WAKE | FUTEX_PRIVATE_FLAG, most, NULL);
 }
 
@@ -374,7 +395,7 @@ static void posix_pause(tri_world *world)
     TRI_CPU_RELAX();
 }
 
-/* Once per process is enough; asking again costs little. */
+/* Registers the process for barriers; registering again is harmless. */
 static bool posix_can_barrier(tri_world *world)
 {
     (void)world;
@@ -395,31 +416,100 @@ static void posix_yield(tri_world *world)
     (void)sched_yield();
 }
 
-void tri_lock_yield(void)
-{
-    (void)sched_yield();
-}
-
 /* ---- signals ---- */
 
-/* How soon a changed word is noticed while no signal comes. */
-#define SIGNAL_LOOK TR_MS(50)
+/* How often posix_wait_signal reads its word while no signal arrives. */
+#define SIGNAL_POLL TR_MS(50)
+
+/*
+ * The signals that end a program. The system delivers a signal to any thread
+ * that does not block it, so while a thread waits for them they need a handler;
+ * dispositions belong to the process, and a handler has no argument: this is
+ * the one variable of the library that all systems share.
+ */
+static struct stop_signals {
+    pthread_mutex_t mutex;       // guards waiting and before
+    uint32_t waiting;            // threads in posix_wait_signal
+    struct sigaction before[2];  // of stop_numbers
+    _Atomic(uint32_t) caught;    // signals that the handler has seen
+} stop_signals = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+
+static const int stop_numbers[2] = {SIGINT, SIGTERM};
+
+static void stop_signal_caught(int number)
+{
+    (void)number;
+    // Relaxed: only the number is read.
+    atomic_fetch_add_explicit(&stop_signals.caught, 1, memory_order_relaxed);
+}
+
+/*
+ * Sets the handler for the first thread that waits. A handler of the program,
+ * and a signal that it ignores, stay as they are.
+ */
+static void stop_signals_begin(void)
+{
+    struct sigaction ours = {.sa_handler = stop_signal_caught,
+                             .sa_flags = SA_RESTART};
+    sigemptyset(&ours.sa_mask);
+    pthread_mutex_lock(&stop_signals.mutex);
+    for (int i = 0; i < 2 && stop_signals.waiting == 0; i++) {
+        struct sigaction *before = &stop_signals.before[i];
+        sigaction(stop_numbers[i], NULL, before);
+        if (before->sa_handler == SIG_DFL) {
+            sigaction(stop_numbers[i], &ours, NULL);
+        }
+    }
+    stop_signals.waiting++;
+    pthread_mutex_unlock(&stop_signals.mutex);
+}
+
+/* Puts the dispositions back after the last thread that waited. */
+static void stop_signals_end(void)
+{
+    pthread_mutex_lock(&stop_signals.mutex);
+    TRI_CHECK(stop_signals.waiting > 0);
+    stop_signals.waiting--;
+    for (int i = 0; i < 2 && stop_signals.waiting == 0; i++) {
+        struct sigaction now;
+        sigaction(stop_numbers[i], NULL, &now);
+        if (now.sa_handler == stop_signal_caught) {
+            sigaction(stop_numbers[i], &stop_signals.before[i], NULL);
+        }
+    }
+    pthread_mutex_unlock(&stop_signals.mutex);
+}
 
 static void posix_wait_signal(tri_world *world, _Atomic(uint32_t) *word,
                               uint32_t expected)
 {
     (void)world;
-    sigset_t ends, before;
-    sigemptyset(&ends);
-    sigaddset(&ends, SIGINT);
-    sigaddset(&ends, SIGTERM);
-    pthread_sigmask(SIG_BLOCK, &ends, &before);
-    struct timespec look = {.tv_nsec = SIGNAL_LOOK};
-    // Acquire: pairs with whoever changes the word.
+    sigset_t stop, before;
+    sigemptyset(&stop);
+    sigaddset(&stop, SIGINT);
+    sigaddset(&stop, SIGTERM);
+    // Relaxed, both: the handler publishes nothing else.
+    uint32_t caught =
+        atomic_load_explicit(&stop_signals.caught, memory_order_relaxed);
+    stop_signals_begin();
+    pthread_sigmask(SIG_BLOCK, &stop, &before);
+    struct timespec poll = {.tv_nsec = SIGNAL_POLL};
+    // Acquire: pairs with the release of the thread that changes the word.
     while (atomic_load_explicit(word, memory_order_acquire) == expected &&
-           sigtimedwait(&ends, NULL, &look) < 0) {
+           atomic_load_explicit(&stop_signals.caught, memory_order_relaxed) ==
+               caught &&
+           sigtimedwait(&stop, NULL, &poll) < 0) {
     }
     pthread_sigmask(SIG_SETMASK, &before, NULL);
+    stop_signals_end();
+}
+
+static tri_shared *posix_shared(tri_world *world)
+{
+    static tri_shared shared;  // the process has one, like this world
+
+    (void)world;
+    return &shared;
 }
 
 static const tri_world_ops posix_ops = {
@@ -428,6 +518,7 @@ static const tri_world_ops posix_ops = {
     .mono = tri_posix_mono,
     .mono_coarse = posix_mono_coarse,
     .wall = posix_wall,
+    .boottime = posix_boottime,
     .random = posix_random,
     .cpus = posix_cpus,
     .thread_start = posix_thread_start,
@@ -436,6 +527,7 @@ static const tri_world_ops posix_ops = {
     .thread_join = posix_thread_join,
     .thread_ran = posix_thread_ran,
     .thread_is_runnable = posix_thread_is_runnable,
+    .watch_faults = posix_watch_faults,
     .park = posix_park,
     .wake = posix_wake,
     .pause = posix_pause,
@@ -449,6 +541,18 @@ static const tri_world_ops posix_ops = {
     .poller_wait = tri_posix_poller_wait,
     .poller_wake = tri_posix_poller_wake,
     .poller_fd = tri_posix_poller_fd,
+    .resolve = tri_posix_resolve,
+    .stream_listen = tri_posix_stream_listen,
+    .stream_accept = tri_posix_stream_accept,
+    .stream_connect = tri_posix_stream_connect,
+    .stream_connected = tri_posix_stream_connected,
+    .stream_read = tri_posix_stream_read,
+    .stream_write = tri_posix_stream_write,
+    .stream_shutdown = tri_posix_stream_shutdown,
+    .stream_close = tri_posix_stream_close,
+    .stream_address = tri_posix_stream_address,
+    .stream_wait = tri_posix_stream_wait,
+    .stream_cancel = tri_posix_stream_cancel,
     .file_open = tri_posix_file_open,
     .file_close = tri_posix_file_close,
     .file_read = tri_posix_file_read,
@@ -461,25 +565,15 @@ static const tri_world_ops posix_ops = {
     .file_unmap = tri_posix_file_unmap,
     .file_remove = tri_posix_file_remove,
     .file_exists = tri_posix_file_exists,
+    .shared = posix_shared,
 };
 
 tri_world *tri_world_posix(void)
 {
-    // Without state there is nothing to write to; the type is not const only
-    // because other worlds have some.
+    // The pointer type is not const because other worlds have state; this one
+    // has none, so nobody writes to it.
     static const tri_world world = {.magic = TRI_WORLD_MAGIC,
                                     .ops = &posix_ops};
 
     return (tri_world *)&world;
-}
-
-tri_world *tri_world_given(const void *option, const char *site)
-{
-    tri_world *world =
-        option != NULL ? (tri_world *)(uintptr_t)option : tri_world_posix();
-    if (world->magic != TRI_WORLD_MAGIC) {
-        tr_abort(site, "the option .world is no world: give it "
-                       "tr_sim_world(sim), not sim itself");
-    }
-    return world;
 }

@@ -1,5 +1,5 @@
 /*
- * base64.c - bytes as text and back.
+ * base64.c - writes and reads base64.
  */
 #include "schema/base64.h"
 
@@ -23,7 +23,7 @@ void tri_base64_group(char out[4], const unsigned char *at, size_t size)
     out[3] = size > 2 ? alphabet[bits & 63] : '=';
 }
 
-/* The 6 bits of a character, or -1. */
+/* Returns the 6 bits of a character, or -1. */
 static int value_of(char c)
 {
     if (c >= 'A' && c <= 'Z') return c - 'A';
@@ -35,7 +35,8 @@ static int value_of(char c)
 
 bool tri_base64_size(const char *text, size_t length, size_t *size)
 {
-    size_t count = 0;  // characters, without padding
+    TRI_CHECK(size != NULL);
+    size_t count = 0;  // characters without padding
     size_t padding = 0;
     int last = 0;
 
@@ -64,6 +65,7 @@ void tri_base64_read(void *out, const char *text, size_t length)
 
     for (size_t i = 0; i < length && text[i] != '='; i++) {
         if (text[i] == '\\') continue;
+        TRI_CHECK_SLOW(value_of(text[i]) >= 0);
         bits = bits << 6 | (uint32_t)value_of(text[i]);
         have += 6;
         if (have >= 8) {

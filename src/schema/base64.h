@@ -1,5 +1,5 @@
 /*
- * base64.h - bytes as text, RFC 4648 section 4, with padding.
+ * base64.h - base64 of RFC 4648 section 4, with padding.
  *
  * Threads: any.
  */
@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Characters that size bytes need. */
+/* Returns the number of characters for `size` bytes. */
 static inline size_t tri_base64_length(size_t size)
 {
     return (size + 2) / 3 * 4;
@@ -19,13 +19,13 @@ static inline size_t tri_base64_length(size_t size)
 void tri_base64_group(char out[4], const unsigned char *at, size_t size);
 
 /*
- * Says how many bytes the text gives; false if it is no base64. Strict:
- * padding must be there and unused bits zero, so each value has one text.
- * `\/` counts as `/`, for the text may stand in JSON.
+ * Checks a text and stores how many bytes it stands for. Returns false if it is
+ * not base64. Padding is required and unused bits must be zero, so that each
+ * value has exactly one text. `\/` counts as `/`: the text may come from JSON.
  */
 bool tri_base64_size(const char *text, size_t length, size_t *size);
 
-/* Writes the bytes of a text that tri_base64_size has accepted. */
+/* Writes the bytes of a text that tri_base64_size has checked. */
 void tri_base64_read(void *out, const char *text, size_t length);
 
 #endif

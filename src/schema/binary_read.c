@@ -1,18 +1,28 @@
 /*
- * binary_read.c - reads the compact form described in binary.h.
+ * binary_read.c - reads the compact form that binary_wire.h describes.
  *
- * As the writer does, read_numbers handles runs of numbers, bool and floats
- * included, in line, as long as each item is what its field wants and may be
- * loaded as a whole; all else goes through the functions for any field, which
- * check byte by byte.
+ * read_numbers is the fast path for runs of bool, integers and floats: it reads
+ * them inline as long as each item has the wire type of its field and may be
+ * loaded with TRI_HEAD_MAX bytes. Everything else goes through read_field,
+ * which checks byte by byte.
  *
- * Invariant: before a field is read its bytes are zero; a piece is stored in
- * the value as soon as it is allocated, its elements zeroed. A failure
- * anywhere is then undone by tri_value_release at the top.
+ * Invariant: the bytes of a field are zero before it is read; a piece is stored
+ * in the value as soon as it is allocated, with zeroed elements. So after a
+ * failure at any point tri_value_release can free the half-made value.
  */
+#include "schema/binary_read.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "base/check.h"
 #include "schema/binary_wire.h"
-#include "schema/blob.h"
+#include "schema/decoding.h"
+#include "schema/field.h"
+#include "schema/scalar.h"
 #include "schema/value.h"
+#include "troupe/message.h"
 
 static int64_t unzigzag(uint64_t value)
 {
@@ -26,13 +36,15 @@ typedef struct reader {
     tri_decoding run;
 } reader;
 
+/* The start of an item. */
 typedef struct head {
-    unsigned wire;
+    unsigned wire;  // TRI_WIRE_*
     uint64_t argument;
 } head;
 
 static size_t left(const reader *in)
 {
+    TRI_CHECK_SLOW(in->at <= in->end);
     return (size_t)(in->end - in->at);
 }
 
@@ -44,7 +56,7 @@ static tr_err fail_short(const reader *in, const tri_codec_path *path)
 }
 
 /* Reports a piece that could not be allocated. */
-static tr_err fail_piece(const reader *in, tr_err err,
+static tr_err fail_alloc(const reader *in, tr_err err,
                          const tri_codec_path *path)
 {
     return tri_decoding_fail(&in->run, err, path, (size_t)(in->at - in->start),
@@ -62,6 +74,7 @@ static const char *wire_name(unsigned wire)
     return names[wire & TRI_WIRE_MASK];
 }
 
+/* Reports an item of another wire type than the field's. */
 static tr_err fail_wire(const reader *in, unsigned wire, const char *wanted,
                         const tri_codec_path *path)
 {
@@ -70,7 +83,7 @@ static tr_err fail_wire(const reader *in, unsigned wire, const char *wanted,
                              "expected %s, found %s", wanted, wire_name(wire));
 }
 
-/* Reads the first byte and its argument, which of a float is its size. */
+/* Reads the head of an item. Returns false if the bytes end too early. */
 static inline bool read_head(reader *in, head *out)
 {
     size_t room = left(in);
@@ -102,7 +115,10 @@ static inline bool read_head(reader *in, head *out)
     return true;
 }
 
-/* Goes past the item whose head was read; depth counts lists as well. */
+/*
+ * Goes past the rest of an item; `depth` is the number of messages and lists
+ * around it.
+ */
 static tr_err skip_rest(reader *in, head item, unsigned depth,
                         const tri_codec_path *path)
 {
@@ -120,7 +136,7 @@ static tr_err skip_rest(reader *in, head item, unsigned depth,
     default:
         break;
     }
-    // A message in a list in a message: two levels for each of ours.
+    // Each level of the type may be a message in a list: two levels here.
     if (depth >= 2 * in->run.limits.depth)
         return tri_decoding_fail(&in->run, TR_ELIMIT, path,
                                  (size_t)(in->at - in->start),
@@ -159,7 +175,10 @@ static tr_err read_number(reader *in, const tr_field *field, head item,
     return TR_OK;
 }
 
-/* A float may have become a double since it was written, not the reverse. */
+/*
+ * Reads a float. A field that was a float when it was written may be a double
+ * now, but not the reverse.
+ */
 static tr_err read_float(reader *in, const tr_field *field, head item, char *at,
                          const tri_codec_path *path)
 {
@@ -170,7 +189,7 @@ static tr_err read_float(reader *in, const tr_field *field, head item, char *at,
     if (item.argument > left(in)) return fail_short(in, path);
     if (item.argument > field->size) return fail_range(in, path);
     if (item.argument == field->size) {
-        memcpy(at, in->at, field->size);  // bit by bit: keeps any NaN
+        memcpy(at, in->at, field->size);  // keeps the bits of a NaN
     } else {
         tri_store_float(at, field->size, tri_load_float(in->at, 4));
     }
@@ -178,7 +197,7 @@ static tr_err read_float(reader *in, const tr_field *field, head item, char *at,
     return TR_OK;
 }
 
-/* Checks the length of bytes and says where they are. */
+/* Checks an item of bytes and stores where they are. */
 static tr_err read_bytes(reader *in, head item, const char *wanted,
                          const uint8_t **bytes, const tri_codec_path *path)
 {
@@ -205,7 +224,7 @@ static tr_err read_text(reader *in, head item, char *at,
                                  (size_t)(bytes - in->start),
                                  "text holds a zero byte");
     tr_err err = tri_decoding_alloc(&in->run, &piece, size + 1, 1);
-    if (err != TR_OK) return fail_piece(in, err, path);
+    if (err != TR_OK) return fail_alloc(in, err, path);
     memcpy(piece, bytes, size);
     ((char *)piece)[size] = '\0';
     tri_store_pointer(at, piece);
@@ -221,7 +240,7 @@ static tr_err read_data(reader *in, head item, char *at,
     TR_TRY(read_bytes(in, item, "bytes", &bytes, path));
     if (item.argument == 0) return TR_OK;
     tr_err err = tri_decoding_alloc(&in->run, &piece, (size_t)item.argument, 1);
-    if (err != TR_OK) return fail_piece(in, err, path);
+    if (err != TR_OK) return fail_alloc(in, err, path);
     memcpy(piece, bytes, (size_t)item.argument);
     tri_store_seq(at, (tri_seq){piece, (size_t)item.argument});
     return TR_OK;
@@ -237,7 +256,7 @@ static tr_err read_blob(reader *in, head item, char *at,
     TR_TRY(read_bytes(in, item, "bytes", &bytes, path));
     tr_err err =
         tri_decoding_blob(&in->run, &blob, (size_t)item.argument, &body);
-    if (err != TR_OK) return fail_piece(in, err, path);
+    if (err != TR_OK) return fail_alloc(in, err, path);
     memcpy(body, bytes, (size_t)item.argument);
     tri_store_blob(at, blob);
     return TR_OK;
@@ -261,11 +280,14 @@ static tr_err read_ref(reader *in, head item, char *at,
     return TR_OK;
 }
 
-/* Room for count elements at `at`, in line or as a piece; all zero. */
+/*
+ * Makes room for count elements, zeroed, in the field itself or as a piece.
+ */
 static tr_err make_room(reader *in, const tr_field *field,
                         const tr_field *element, size_t count, char *at,
                         char **elements, const tri_codec_path *path)
 {
+    TRI_CHECK(count > 0);
     void *piece;
 
     if (field->kind == TR_KIND_FIXED) {
@@ -276,9 +298,9 @@ static tr_err make_room(reader *in, const tr_field *field,
                                  "has %zu elements, room is for %u", count,
                                  field->size / element->size);
     }
-    if (count > in->run.limits.count) return fail_piece(in, TR_ELIMIT, path);
+    if (count > in->run.limits.count) return fail_alloc(in, TR_ELIMIT, path);
     tr_err err = tri_decoding_alloc(&in->run, &piece, count, element->size);
-    if (err != TR_OK) return fail_piece(in, err, path);
+    if (err != TR_OK) return fail_alloc(in, err, path);
     memset(piece, 0, count * element->size);
     tri_store_seq(at, (tri_seq){piece, count});
     *elements = piece;
@@ -289,6 +311,7 @@ static tr_err read_packed(reader *in, const tr_field *field,
                           const tr_field *element, head item, char *at,
                           const tri_codec_path *path)
 {
+    TRI_CHECK(element->size > 0);
     char *elements;
 
     if (item.wire != TRI_WIRE_PACKED)
@@ -335,7 +358,8 @@ static tr_err read_elements(reader *in, const tr_field *field, head item,
         return read_packed(in, field, &element, item, at, path);
     if (item.wire != TRI_WIRE_LIST)
         return fail_wire(in, item.wire, "a list", path);
-    // Each element takes a byte at least: no room is made for empty promises.
+    // Each element takes at least one byte: a count beyond that is a lie, and
+    // no memory is allocated for it.
     if (item.argument > left(in)) return fail_short(in, path);
     if (item.argument == 0) return TR_OK;
 
@@ -360,7 +384,7 @@ static tr_err read_field(reader *in, const tr_field *field, char *at,
     head item;
 
     if (!read_head(in, &item)) return fail_short(in, path);
-    if (item.wire == TRI_WIRE_NONE) return TR_OK;  // it is zero already
+    if (item.wire == TRI_WIRE_NONE) return TR_OK;  // the field is zero
     return read_item(in, field, item, at, depth, path);
 }
 
@@ -389,7 +413,7 @@ static tr_err read_item(reader *in, const tr_field *field, head item, char *at,
     }
 }
 
-/* Fields that the type does not have, because they are newer than we are. */
+/* Skips fields that the type does not have: the writer's type is newer. */
 static tr_err skip_fields(reader *in, uint64_t count,
                           const tri_codec_path *path)
 {
@@ -401,14 +425,15 @@ static tr_err skip_fields(reader *in, uint64_t count,
 }
 
 /*
- * Reads numbers in line while each item is what its field wants and fits it;
- * one with bytes behind its head needs TRI_HEAD_MAX of them, since it is loaded
- * whatever its length. Returns the first field that was not read.
+ * Fast path: reads numbers from field i on while each item has the wire type of
+ * its field and fits. An argument outside the first byte is loaded as eight
+ * bytes, so TRI_HEAD_MAX bytes must be left. Returns the first field that was
+ * not read.
  */
 static size_t read_numbers(reader *in, const tr_type *type, size_t i,
                            size_t count, char *value)
 {
-    const uint8_t *at = in->at;  // kept from memory: values may alias it
+    const uint8_t *at = in->at;  // a local, since stores may alias in->at
     const uint8_t *end = in->end;
 
     for (; i < count && at < end; i++) {
@@ -418,7 +443,7 @@ static size_t read_numbers(reader *in, const tr_type *type, size_t i,
         uint64_t argument = bytes;
 
         if (field->kind == TR_KIND_FLOAT) {
-            // As it is: another size is for read_float. One move for each.
+            // read_float converts other sizes. A constant size is one move.
             if (first != (TRI_WIRE_FLOAT | field->size << TRI_WIRE_BITS) ||
                 end - at < TRI_HEAD_MAX) {
                 break;
@@ -465,6 +490,7 @@ static tr_err read_message(reader *in, const tr_type *type, head item,
                            char *value, unsigned depth,
                            const tri_codec_path *path)
 {
+    TRI_CHECK(type != NULL);
     if (item.wire != TRI_WIRE_MESSAGE)
         return fail_wire(in, item.wire, "a message", path);
     if (item.argument > left(in)) return fail_short(in, path);
@@ -488,6 +514,7 @@ static tr_err read_message(reader *in, const tr_type *type, head item,
     return skip_fields(in, item.argument - count, path);
 }
 
+/* Reads the message and makes sure that nothing follows it. */
 static tr_err read_all(reader *in, const tr_type *type, void *value)
 {
     head item;

@@ -1,12 +1,21 @@
 /*
- * binary_write.c - writes the compact form described in binary.h.
+ * binary_write.c - writes the compact form that binary_wire.h describes.
  *
- * Numbers in messages are what most traffic is made of, so write_numbers
- * handles runs of them, bool and floats included, in line, as long as TRI_HEAD_MAX bytes of room are
- * left; all else goes through put, which counts what does not fit.
+ * Most traffic consists of numbers, so write_numbers is a fast path for runs of
+ * bool, integers and floats: it writes them inline as long as TRI_HEAD_MAX
+ * bytes of room are left. Everything else goes through put, which counts the
+ * bytes that do not fit.
  */
+#include "schema/binary_write.h"
+
+#include <stdint.h>
+#include <string.h>
+
+#include "base/check.h"
 #include "schema/binary_wire.h"
-#include "schema/blob.h"
+#include "schema/field.h"
+#include "schema/scalar.h"
+#include "troupe/message.h"
 
 static uint64_t zigzag(int64_t value)
 {
@@ -16,11 +25,14 @@ static uint64_t zigzag(int64_t value)
 typedef struct writer {
     uint8_t *at;    // next byte to write
     uint8_t *end;   // of the buffer
-    size_t missed;  // bytes that found no room
+    size_t missed;  // bytes that did not fit
     const tri_ref_codec *refs;
 } writer;
 
-/* Needs TRI_HEAD_MAX bytes of room; returns where the next item goes. */
+/*
+ * Writes the head of an item where TRI_HEAD_MAX bytes of room are left. Returns
+ * the byte after it.
+ */
 static inline uint8_t *write_head(uint8_t *at, unsigned wire, uint64_t argument)
 {
     if (argument < TRI_ARGUMENT_INLINE) {
@@ -37,10 +49,11 @@ static inline uint8_t *write_head(uint8_t *at, unsigned wire, uint64_t argument)
 
 static void put(writer *out, const void *bytes, size_t size)
 {
+    TRI_CHECK_SLOW(out->at <= out->end);
     if (size == 0) return;
     if ((size_t)(out->end - out->at) < size) {
         out->missed += size;
-        out->end = out->at;  // nothing that comes later may fit either
+        out->end = out->at;  // no later, shorter item may be written either
         return;
     }
     memcpy(out->at, bytes, size);
@@ -72,7 +85,10 @@ static void put_bytes(writer *out, const void *at, size_t size)
     put(out, at, size);
 }
 
-/* Not in line: write_field nests, and must not carry this buffer along. */
+/*
+ * Not inlined: write_field calls itself for nested messages, and its frames
+ * must not contain this buffer.
+ */
 __attribute__((noinline)) static void put_ref(writer *out, const void *at)
 {
     char text[TRI_REF_TEXT_MAX];
@@ -93,7 +109,7 @@ __attribute__((noinline)) static void put_ref(writer *out, const void *at)
 static void write_message(writer *out, const tr_type *type, const char *value);
 static void write_field(writer *out, const tr_field *field, const char *at);
 
-/* What is optional and there must not look like none. */
+/* Writes an optional field that is present; empty bytes must not be none. */
 static void write_present(writer *out, const tr_field *field, const char *at)
 {
     if (field->kind == TR_KIND_BYTES) {
@@ -186,13 +202,13 @@ static void write_field(writer *out, const tr_field *field, const char *at)
 }
 
 /*
- * Writes numbers in line while TRI_HEAD_MAX bytes of room are left. Returns the
- * first field that is none.
+ * Fast path: writes numbers from field i on while TRI_HEAD_MAX bytes of room
+ * are left. Returns the first field that was not written.
  */
 static size_t write_numbers(writer *out, const tr_type *type, size_t i,
                             const char *value)
 {
-    uint8_t *at = out->at;  // kept from memory: the buffer may alias it
+    uint8_t *at = out->at;  // a local, since stores may alias out->at
     const uint8_t *end = out->end;
 
     for (; i < type->field_count && end - at >= TRI_HEAD_MAX; i++) {
@@ -232,6 +248,7 @@ static size_t write_numbers(writer *out, const tr_type *type, size_t i,
 
 static void write_message(writer *out, const tr_type *type, const char *value)
 {
+    TRI_CHECK(type != NULL);
     put_head(out, TRI_WIRE_MESSAGE, type->field_count);
     for (size_t i = 0; i < type->field_count; i++) {
         i = write_numbers(out, type, i, value);
@@ -246,9 +263,10 @@ size_t tri_binary_write(const tr_type *type, const void *value, void *buf,
                         size_t size, const tri_codec *codec)
 {
     TRI_CHECK(type != NULL);
+    TRI_CHECK(value != NULL || type->field_count == 0);
     TRI_CHECK(buf != NULL || size == 0);
 
-    // A buffer of its own for no bytes: pointers into NULL cannot be counted.
+    // Stands in for an empty buffer: arithmetic on NULL is undefined.
     uint8_t none[1];
     uint8_t *start = size == 0 ? none : buf;
     writer out = {.at = start, .end = start + size};

@@ -1,29 +1,35 @@
 /*
- * blob.c - the body of a blob: a count, a size and the bytes.
+ * blob.c - the body of a blob: a reference count, a size and the bytes.
  *
  * Invariant: the bytes are written before the blob is first shared and never
- * after; the body is freed by the drop that takes the count from 1 to 0, and
- * nobody can hold it again then.
+ * after that. The drop that takes the count from 1 to 0 frees the body; no
+ * other holder exists then that could hold it again.
  *
- * A body always lives in malloc's memory: its last holder may be any thread,
- * long after the actor or call that made it.
+ * A body is always allocated by malloc, because its last holder may be any
+ * thread, long after the actor or call that made it.
  */
 #include "schema/blob.h"
 
 #include <stdatomic.h>
 #include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "base/check.h"
+#include "troupe/message.h"
 
 #define BLOB_MAGIC UINT32_C(0x54524c42)
-/* Far from overflow; more holds than messages fit into memory. */
+/* Far from an overflow, and more holds than messages fit into memory. */
 #define BLOB_HOLDS_MAX (UINT32_C(1) << 31)
 
 struct tr_blob_body {
     uint32_t magic;
     _Atomic(uint32_t) holds;
     size_t size;
-    unsigned char bytes[];
+    const void *at;      // `bytes`, or memory that tr_blob_adopt was given
+    tr_blob_fn release;  // of that memory, or NULL
+    void *user;
+    _Alignas(max_align_t) unsigned char bytes[];
 };
 
 tr_err tri_blob_make(tr_blob *out, size_t size, void **bytes,
@@ -42,6 +48,9 @@ tr_err tri_blob_make(tr_blob *out, size_t size, void **bytes,
     body->magic = BLOB_MAGIC;
     atomic_init(&body->holds, 1);
     body->size = size;
+    body->at = body->bytes;
+    body->release = NULL;
+    body->user = NULL;
     *out = (tr_blob){body};
     *bytes = body->bytes;
     return TR_OK;
@@ -58,11 +67,32 @@ tr_err tr_blob_new(tr_system *sys, tr_blob *out, const void *data, size_t size)
     return TR_OK;
 }
 
+tr_err tr_blob_alloc(tr_system *sys, tr_blob *out, size_t size, void **bytes)
+{
+    (void)sys;
+    return tri_blob_make(out, size, bytes, NULL);
+}
+
+tr_err tr_blob_adopt(tr_system *sys, tr_blob *out, void *data, size_t size,
+                     tr_blob_fn release, void *user)
+{
+    void *none;
+
+    (void)sys;
+    TRI_CHECK(data != NULL || size == 0);
+    TR_TRY(tri_blob_make(out, 0, &none, NULL));
+    out->body->at = data;
+    out->body->size = size;
+    out->body->release = release;
+    out->body->user = user;
+    return TR_OK;
+}
+
 uint32_t tri_blob_holds(tr_blob blob)
 {
     if (blob.body == NULL) return 0;
     TRI_CHECK(blob.body->magic == BLOB_MAGIC);
-    // Acquire: pairs with the drop of those who were here before.
+    // Acquire: pairs with the release in tri_blob_drop of earlier holders.
     return atomic_load_explicit(&blob.body->holds, memory_order_acquire);
 }
 
@@ -70,7 +100,7 @@ void tri_blob_hold(tr_blob blob)
 {
     if (blob.body == NULL) return;
     TRI_CHECK(blob.body->magic == BLOB_MAGIC);
-    // Relaxed: who holds again already sees the body through its own hold.
+    // Relaxed: the caller has a hold already, through which it sees the body.
     uint32_t before =
         atomic_fetch_add_explicit(&blob.body->holds, 1, memory_order_relaxed);
 
@@ -82,14 +112,20 @@ void tri_blob_drop(tr_blob blob)
 {
     if (blob.body == NULL) return;
     TRI_CHECK(blob.body->magic == BLOB_MAGIC);
-    // Release: reads of the bytes end before the count falls. Acquire: the
-    // drop that frees comes after all others' reads. Pairs with itself.
+    // Release: the caller's reads of the bytes come before its decrement.
+    // Acquire: the drop that frees comes after the reads of all holders. The
+    // two pair with each other.
     uint32_t before =
         atomic_fetch_sub_explicit(&blob.body->holds, 1, memory_order_acq_rel);
 
     TRI_CHECK(before > 0);
     if (before == 1) {
         blob.body->magic = 0;
+        if (blob.body->release != NULL) {
+            blob.body->release(blob.body->user,
+                               (void *)(uintptr_t)blob.body->at,
+                               blob.body->size);
+        }
         free(blob.body);
     }
 }
@@ -109,5 +145,5 @@ tr_bytes tr_blob_bytes(tr_blob blob)
 {
     if (blob.body == NULL) return (tr_bytes){NULL, 0};
     TRI_CHECK(blob.body->magic == BLOB_MAGIC);
-    return (tr_bytes){blob.body->bytes, blob.body->size};
+    return (tr_bytes){blob.body->at, blob.body->size};
 }

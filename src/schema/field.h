@@ -1,12 +1,12 @@
 /*
- * field.h - how the code of this folder reads a value through its field table.
+ * field.h - reads a value through its field table.
  *
- * Values are seen as bytes: pointers and counts are loaded and stored with
+ * Values are handled as bytes: pointers and counts are loaded and stored with
  * memcpy, because the structs that TR_MESSAGE declares for lists and arrays
- * have no common type. An element of a list, an array or a fixed array is
- * described by a field of its own (tri_field_element), so that one function
- * per job handles fields and elements alike. An optional field is a sequence
- * in line, of no element or one.
+ * have no common type. tri_field_element describes an element of a list, an
+ * array or a fixed array as a field, so that the same functions handle fields
+ * and elements. An optional field is treated as a sequence of 0 or 1 elements
+ * inside the struct.
  *
  * Threads: any; nothing here has state.
  */
@@ -14,15 +14,14 @@
 #define TRI_SCHEMA_FIELD_H
 
 #include <string.h>
-
 #include <troupe/message.h>
 
 #include "base/check.h"
 
-/* Messages inside messages, lists of them included, that any code follows. */
+/* The deepest nesting of messages, in fields or lists, that is supported. */
 #define TRI_DEPTH_MAX 32u
 
-/* The two words of a list, an array and tr_bytes. */
+/* The two words of every list, array and tr_bytes. */
 typedef struct tri_seq {
     const void *at;
     size_t count;
@@ -43,7 +42,7 @@ static inline void tri_store_pointer(void *at, const void *pointer)
     memcpy(at, &pointer, sizeof(pointer));
 }
 
-/* A sequence without elements has no address, whatever was written there. */
+/* Loads a sequence; `at` of an empty one is NULL, whatever was stored. */
 static inline tri_seq tri_load_seq(const void *at)
 {
     tri_seq seq;
@@ -59,7 +58,10 @@ static inline void tri_store_seq(void *at, tri_seq seq)
     memcpy(at, &seq, sizeof(seq));
 }
 
-/* Describes an element of a list or (fixed) array, or what is optional. */
+/*
+ * Returns the description of an element of a list, array or fixed array, or of
+ * the value of an optional field.
+ */
 static inline tr_field tri_field_element(const tr_field *field)
 {
     tr_field element = {.name = field->name};
@@ -77,16 +79,19 @@ static inline tr_field tri_field_element(const tr_field *field)
     return element;
 }
 
-/* True for kinds whose bytes are the whole value: numbers, bool and refs. */
+/* Returns true for kinds without pointers: numbers, bool and refs. */
 static inline bool tri_kind_is_plain(unsigned kind)
 {
     return kind <= TR_KIND_REF;
 }
 
-/* True if a copy of the field's bytes is a copy of its value. */
+/* Returns true if a copy of the field's bytes is a copy of its value. */
 static inline bool tri_field_is_plain(const tr_field *field)
 {
-    if (field->kind == TR_KIND_NESTED) return field->type->var_count == 0;
+    if (field->kind == TR_KIND_NESTED) {
+        TRI_CHECK_SLOW(field->type != NULL);
+        return field->type->var_count == 0;
+    }
     if (field->kind == TR_KIND_FIXED)
         return tri_kind_is_plain(field->element & 0xff);
     if (field->kind == TR_KIND_OPTIONAL)
@@ -95,19 +100,19 @@ static inline bool tri_field_is_plain(const tr_field *field)
     return tri_kind_is_plain(field->kind);
 }
 
-/* True if the elements are in the struct itself. */
+/* Returns true if the elements of a sequence are in the struct itself. */
 static inline bool tri_field_is_inline(const tr_field *field)
 {
     return field->kind == TR_KIND_FIXED || field->kind == TR_KIND_OPTIONAL;
 }
 
-/* Whether the optional at `at` is there; the flag is behind its value. */
+/* Returns true if the optional at `at` is present; a flag follows its value. */
 static inline bool tri_optional_has(const tr_field *element, const void *at)
 {
     return ((const char *)at)[element->size] != 0;
 }
 
-/* Says that it is there: before its value is made, which is zero until then. */
+/* Marks an optional as present, before its value is filled in. */
 static inline void tri_optional_set(const tr_field *element, void *at)
 {
     bool has = true;
@@ -115,7 +120,10 @@ static inline void tri_optional_set(const tr_field *element, void *at)
     memcpy((char *)at + element->size, &has, sizeof(has));
 }
 
-/* The elements of a list or (fixed) array at `at`, or what is optional. */
+/*
+ * Returns the elements of the list, array or fixed array at `at`, or the 0 or 1
+ * values of an optional field.
+ */
 static inline tri_seq tri_field_elements(const tr_field *field,
                                          const tr_field *element,
                                          const void *at)

@@ -1,21 +1,28 @@
 /*
  * json_write.c - writes values as JSON.
  *
- * The writer cannot fail: it counts every byte and keeps those that fit, so
- * that a first call without a buffer tells the size for a second.
+ * Writing cannot fail: the writer counts every byte and stores those that fit,
+ * so a first call without a buffer gives the size for a second.
  */
-#include <math.h>
+#include "schema/json_write.h"
 
+#include <math.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "base/check.h"
 #include "schema/base64.h"
-#include "schema/blob.h"
-#include "schema/json.h"
+#include "schema/field.h"
 #include "schema/number.h"
+#include "schema/scalar.h"
 #include "schema/utf8.h"
+#include "troupe/message.h"
 
 typedef struct writer {
     char *buf;
     size_t size;    // of buf, with the NUL
-    size_t length;  // of all that was written, also what did not fit
+    size_t length;  // of the whole text, also of what did not fit
     const tri_ref_codec *refs;
 } writer;
 
@@ -39,7 +46,7 @@ static void put_null(writer *out)
     put(out, "null", 4);
 }
 
-/* One character that cannot stand in a string as it is. */
+/* Writes a character that needs an escape. */
 static void put_escaped(writer *out, unsigned char c)
 {
     static const char hex[] = "0123456789abcdef";
@@ -73,12 +80,13 @@ static void put_escaped(writer *out, unsigned char c)
     }
 }
 
+/* Returns true if the character is ASCII and needs no escape. */
 static bool is_ordinary(unsigned char c)
 {
     return c >= 0x20 && c < 0x80 && c != '"' && c != '\\';
 }
 
-/* Whether eight characters are ordinary, all of them. */
+/* Returns true if all of eight characters are ordinary. */
 static bool are_ordinary(const char *text)
 {
     const uint64_t ones = UINT64_C(0x0101010101010101);
@@ -88,8 +96,10 @@ static bool are_ordinary(const char *text)
     memcpy(&w, text, sizeof(w));
     uint64_t quote = w ^ ones * '"';
     uint64_t slash = w ^ ones * '\\';
-    // The high bit of a byte: it is one itself; below 0x20, or, where a xor
-    // made it zero, below 1. A borrow from a byte is only where that one hit.
+    // The high bit of a byte is set in one of these words if the byte is not
+    // ASCII, is below 0x20, or is a quote or backslash (the xor made it 0, so
+    // subtracting 1 borrows). A borrow reaches the next byte only after such a
+    // hit, so it cannot make the result wrong.
     return ((w | (w - ones * 0x20) | (quote - ones) | (slash - ones)) &
             highs) == 0;
 }
@@ -152,7 +162,10 @@ static void put_float(writer *out, double value, bool single)
     }
 }
 
-/* Not in line: write_field nests, and must not carry this buffer along. */
+/*
+ * Not inlined: write_field calls itself for nested messages, and its frames
+ * must not contain this buffer.
+ */
 __attribute__((noinline)) static void put_ref(writer *out, const char *at)
 {
     char text[TRI_REF_TEXT_MAX];
@@ -271,7 +284,7 @@ static void write_message(writer *out, const tr_type *type, const char *value)
         if (is_absent(field, value + field->offset)) continue;
         if (!first) put_char(out, ',');
         first = false;
-        // Names are identifiers of C: nothing in them needs an escape.
+        // A field name is a C identifier, so it needs no escapes.
         put_char(out, '"');
         put(out, field->name, strlen(field->name));
         put(out, "\":", 2);
@@ -284,6 +297,7 @@ size_t tri_json_write(const tr_type *type, const void *value, char *buf,
                       size_t size, const tri_codec *codec)
 {
     TRI_CHECK(type != NULL);
+    TRI_CHECK(value != NULL || type->size == 0);
     TRI_CHECK(buf != NULL || size == 0);
     writer out = {.buf = buf, .size = size};
 

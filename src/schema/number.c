@@ -1,12 +1,11 @@
 /*
- * number.c - numbers as text and back.
+ * number.c - writes numbers as text and reads them.
  *
- * Floats: a quotient m / 10^k of an integer below 2^53 and a power of ten up
- * to 10^22 is correctly rounded by one division, because both are exact (W. D.
- * Clinger, How to Read Floating Point Numbers Accurately, 1990). That reads
- * and writes nearly all numbers people use. The rest goes to strtod and
- * snprintf, whose decimal point depends on the locale: it is looked up and
- * exchanged.
+ * Floats: an integer m below 2^53 and a power of ten up to 10^22 are both exact
+ * doubles, so one division gives m / 10^k correctly rounded (W. D. Clinger, How
+ * to Read Floating Point Numbers Accurately, 1990). That serves nearly all
+ * numbers in practice. The others go to strtod and snprintf, whose decimal
+ * point depends on the locale: it is found and replaced.
  */
 #include "schema/number.h"
 
@@ -18,7 +17,7 @@
 
 #include "base/check.h"
 
-/* All integers up to here are doubles. */
+/* Every integer up to this is a double. */
 #define EXACT_MAX       (UINT64_C(1) << 53)
 #define EXACT_POWER_MAX 22
 
@@ -29,6 +28,7 @@ static const double powers[EXACT_POWER_MAX + 1] = {
 
 size_t tri_uint_write(char *buf, uint64_t value)
 {
+    TRI_CHECK(buf != NULL);
     char digits[20];
     size_t first = sizeof(digits);
 
@@ -42,12 +42,13 @@ size_t tri_uint_write(char *buf, uint64_t value)
 
 size_t tri_int_write(char *buf, int64_t value)
 {
+    TRI_CHECK(buf != NULL);
     if (value >= 0) return tri_uint_write(buf, (uint64_t)value);
     buf[0] = '-';
     return 1 + tri_uint_write(buf + 1, 0 - (uint64_t)value);
 }
 
-/* Writes m / 10^k: "1234" and 2 give "12.34". */
+/* Writes m / 10^k: 1234 and 2 give "12.34". */
 static size_t write_decimal(char *buf, uint64_t m, unsigned k)
 {
     char digits[20];
@@ -72,9 +73,13 @@ static size_t write_decimal(char *buf, uint64_t m, unsigned k)
     return length + rest;
 }
 
-/* A few decimals and no exponent; 0 when the number is not of that sort. */
-static size_t write_plain(char *buf, double value, bool single)
+/*
+ * Writes a positive number without an exponent. Returns 0 if it is too small or
+ * too large for that, or has too many digits.
+ */
+static size_t write_without_exponent(char *buf, double value, bool single)
 {
+    TRI_CHECK_SLOW(value > 0);
     if (value < 1e-5 || value >= 1e15) return 0;
     for (unsigned k = 0; k <= EXACT_POWER_MAX; k++) {
         double scaled = value * powers[k] + 0.5;
@@ -87,8 +92,11 @@ static size_t write_plain(char *buf, double value, bool single)
     return 0;
 }
 
-/* Turns whatever the locale has between two digits into a point. */
-static size_t to_point(char *text, size_t length)
+/*
+ * Replaces the decimal point of the locale, which may have several bytes, by
+ * '.'. Returns the new length.
+ */
+static size_t replace_point(char *text, size_t length)
 {
     size_t out = 0;
     bool in_point = false;
@@ -105,21 +113,23 @@ static size_t to_point(char *text, size_t length)
     return out;
 }
 
-static size_t write_exponent(char *buf, double value, bool single)
+/* Writes a positive number with as few digits as give the same bits. */
+static size_t write_shortest(char *buf, double value, bool single)
 {
     int from = single ? FLT_DIG : DBL_DIG;
     int to = single ? FLT_DECIMAL_DIG : DBL_DECIMAL_DIG;
 
-    // Fewer digits can do where the numbers are further apart.
+    // Subnormal numbers are further apart and need fewer digits.
     if (value < (single ? (double)FLT_MIN : DBL_MIN)) from = 1;
     for (int digits = from;; digits++) {
-        // A float read as a double and rounded again may miss at 9 digits.
+        // A float that is read as a double and rounded again may differ with
+        // 9 digits; then 17 are written.
         if (digits > to) digits = DBL_DECIMAL_DIG;
         int length = snprintf(buf, TRI_NUMBER_TEXT_MAX, "%.*g", digits, value);
         double back = strtod(buf, NULL);
         TRI_CHECK(length > 0 && length < TRI_NUMBER_TEXT_MAX);
         if (back == value || (single && (float)back == (float)value))
-            return to_point(buf, (size_t)length);
+            return replace_point(buf, (size_t)length);
         TRI_CHECK(digits < DBL_DECIMAL_DIG);
     }
 }
@@ -138,24 +148,24 @@ size_t tri_float_write(char *buf, double value, bool single)
         return sign + 1;
     }
 
-    size_t length = write_plain(buf + sign, value, single);
+    size_t length = write_without_exponent(buf + sign, value, single);
 
     if (length == 0) {
         char text[TRI_NUMBER_TEXT_MAX];
-        length = write_exponent(text, value, single);
+        length = write_shortest(text, value, single);
         memcpy(buf + sign, text, length);
     }
     return sign + length;
 }
 
-/* A number in pieces: digits * 10^exponent, if all digits fitted. */
+/* The number digits * 10^exponent. */
 typedef struct decimal {
     uint64_t digits;
     int exponent;
-    bool exact;
+    bool exact;  // false: too many digits; the other members mean nothing
 } decimal;
 
-static decimal take_apart(const char *text, size_t size)
+static decimal parse_decimal(const char *text, size_t size)
 {
     decimal out = {.exact = true};
     bool after_point = false;
@@ -187,7 +197,8 @@ static decimal take_apart(const char *text, size_t size)
     return out;
 }
 
-static double read_slow(const char *text, size_t size)
+/* Reads a positive number with strtod, in any locale. */
+static double read_with_strtod(const char *text, size_t size)
 {
     char copy[TRI_NUMBER_READ_MAX + 16];
     char sample[16];
@@ -197,7 +208,7 @@ static double read_slow(const char *text, size_t size)
 
     memcpy(copy, text, before);
     if (point != NULL) {
-        // "0<point>5": what this locale wants between the digits.
+        // The text is "0<point>5" with the decimal point of the locale.
         int sampled = snprintf(sample, sizeof(sample), "%.1f", 0.5);
         TRI_CHECK(sampled >= 3 && sampled < 8);
         memcpy(copy + length, sample + 1, (size_t)sampled - 2);
@@ -215,7 +226,7 @@ double tri_float_read(const char *text, size_t size)
     TRI_CHECK(size <= TRI_NUMBER_READ_MAX);
 
     bool negative = text[0] == '-';
-    decimal parts = take_apart(text + negative, size - negative);
+    decimal parts = parse_decimal(text + negative, size - negative);
     double value;
 
     if (parts.exact && parts.exponent >= 0 &&
@@ -225,7 +236,7 @@ double tri_float_read(const char *text, size_t size)
                parts.exponent >= -EXACT_POWER_MAX) {
         value = (double)parts.digits / powers[-parts.exponent];
     } else {
-        value = read_slow(text + negative, size - negative);
+        value = read_with_strtod(text + negative, size - negative);
     }
     return negative ? -value : value;
 }

@@ -1,5 +1,5 @@
 /*
- * number.h - numbers as text and back, exactly and in no locale.
+ * number.h - writes numbers as text and reads them, exactly and in any locale.
  *
  * Threads: any.
  */
@@ -10,25 +10,24 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Room that suffices for any number written here. */
+/* Enough room for any number that these functions write. */
 #define TRI_NUMBER_TEXT_MAX 40
-/* The longest number that is read; the largest double in full has 309. */
+/* The longest number that is read; the largest double has 309 digits. */
 #define TRI_NUMBER_READ_MAX 400
 
-/* These write no NUL and return the length. */
+/* Write a number without a NUL and return its length. */
 size_t tri_uint_write(char *buf, uint64_t value);
 size_t tri_int_write(char *buf, int64_t value);
 
 /*
- * Writes a finite number as short as it can be and still gives the same bits
- * when it is read; `single` numbers, which were floats, give the same float.
+ * Writes a finite number with the shortest text that gives the same bits when
+ * it is read: the same float if `single`, else the same double.
  */
 size_t tri_float_write(char *buf, double value, bool single);
 
 /*
- * Reads a number that has the form JSON prescribes, of at most
- * TRI_NUMBER_READ_MAX characters, to the nearest double; too large is
- * infinite.
+ * Reads a number in the syntax of JSON, of at most TRI_NUMBER_READ_MAX
+ * characters. Returns the nearest double, or infinity if it is too large.
  */
 double tri_float_read(const char *text, size_t size);
 

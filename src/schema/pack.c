@@ -1,26 +1,34 @@
 /*
- * pack.c - copies a value and what it points to into one block.
+ * pack.c - copies a value and everything it points to into one block.
  *
- * The struct is copied first, pointers and all; then each pointer in the copy
- * is followed once: what it points to is appended to the tail, and the pointer
- * is turned to that place. Elements of a list are appended as one piece and
- * then treated the same way, so their text comes behind the list.
+ * tri_pack copies the struct first. Then it follows each pointer in the copy
+ * once, appends what it points to to the tail, and sets the pointer to that
+ * piece. The elements of a list are appended as one piece and then treated the
+ * same way, so their text comes after the list.
  *
- * Invariant: size_of_* and pack_* visit the same pieces in the same order;
- * the tail is therefore filled exactly.
+ * Invariant: size_of_* and pack_* visit the same pieces in the same order, so
+ * the tail is filled exactly.
  */
 #include "schema/pack.h"
 
 #include <stdint.h>
+#include <string.h>
 
+#include "base/check.h"
 #include "schema/blob.h"
+#include "schema/scalar.h"
+#include "troupe/message.h"
 
+/* Rounds a size up to TRI_PACK_ALIGN. */
 static size_t padded(size_t size)
 {
     return (size + TRI_PACK_ALIGN - 1) & ~(TRI_PACK_ALIGN - 1);
 }
 
-/* Adds one piece of count elements; false when the tail grows too large. */
+/*
+ * Adds the size of a piece of count elements to *total. Returns false if the
+ * tail would be too large.
+ */
 static bool add_piece(size_t *total, size_t count, size_t size)
 {
     size_t piece;
@@ -37,6 +45,7 @@ static bool size_of_message(const tr_type *type, const char *at, unsigned depth,
 static bool size_of_field(const tr_field *field, const char *at, unsigned depth,
                           size_t *total)
 {
+    TRI_CHECK_SLOW(at != NULL);
     if (tri_field_is_plain(field)) return true;
 
     switch (field->kind) {
@@ -74,6 +83,7 @@ static bool size_of_field(const tr_field *field, const char *at, unsigned depth,
 static bool size_of_message(const tr_type *type, const char *at, unsigned depth,
                             size_t *total)
 {
+    TRI_CHECK_SLOW(type != NULL);
     if (depth > TRI_PACK_DEPTH_MAX) return false;
     for (size_t i = 0; i < type->field_count; i++) {
         const tr_field *field = &type->fields[i];
@@ -92,7 +102,7 @@ size_t tri_pack_size(const tr_type *type, const void *value)
     return size_of_message(type, value, 0, &total) ? total : SIZE_MAX;
 }
 
-/* Appends a piece; returns where it is now. */
+/* Appends a piece to the tail and returns its address. */
 static char *append(char **tail, const void *from, size_t size)
 {
     char *at = *tail;
@@ -141,7 +151,7 @@ static void pack_field(const tr_field *field, char *at, char **tail)
             elements = append(tail, seq.at, seq.count * element.size);
         tri_store_seq(at, (tri_seq){elements, seq.count});
     }
-    // What is absent may point anywhere: the copy does not.
+    // An absent value may contain stale pointers; the copy must not.
     if (field->kind == TR_KIND_OPTIONAL && seq.count == 0)
         memset(at, 0, field->size);
     if (tri_field_is_plain(&element)) return;
@@ -161,6 +171,8 @@ static void pack_message(const tr_type *type, char *at, char **tail)
 void tri_pack(const tr_type *type, void *dst, const void *src, void *tail)
 {
     TRI_CHECK(type != NULL);
+    TRI_CHECK(dst != NULL || type->size == 0);
+    TRI_CHECK(src != NULL || type->size == 0);
     TRI_CHECK((uintptr_t)tail % TRI_PACK_ALIGN == 0);
 
     char *end = tail;
@@ -171,7 +183,7 @@ void tri_pack(const tr_type *type, void *dst, const void *src, void *tail)
 
 static bool message_has_blobs(const tr_type *type, unsigned depth);
 
-/* Asked of the type first, so that lists without blobs are not walked. */
+/* Returns true if values of the field may contain blobs. */
 static bool field_has_blobs(const tr_field *field, unsigned depth)
 {
     if (tri_field_is_plain(field)) return false;
@@ -197,6 +209,7 @@ bool tri_pack_has_blobs(const tr_type *type)
 
 static void release_field(const tr_field *field, char *at)
 {
+    // Asks the type first, so that lists without blobs are not walked.
     if (!field_has_blobs(field, 0)) return;
 
     if (field->kind == TR_KIND_NESTED) {
@@ -221,6 +234,7 @@ void tri_pack_release(const tr_type *type, void *value)
 {
     TRI_CHECK(type != NULL);
     if (type->var_count == 0) return;
+    TRI_CHECK(value != NULL);
     for (size_t i = 0; i < type->field_count; i++) {
         const tr_field *field = &type->fields[i];
         release_field(field, (char *)value + field->offset);

@@ -1,26 +1,33 @@
 /*
- * print.c - writes a value as a person wants to see it in a log.
+ * print.c - writes a value as text for people.
  *
- * Work is bounded by the buffer: once it is full nothing more is visited, so
- * a message with a million elements costs no more than one with a few.
+ * The size of the buffer bounds the work: once it is full nothing more is
+ * visited, so a message with a million elements costs no more than a small one.
  */
 #include "schema/print.h"
 
 #include <math.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
 
-#include "schema/blob.h"
+#include "base/check.h"
+#include "schema/field.h"
 #include "schema/number.h"
+#include "schema/scalar.h"
+#include "troupe/message.h"
 
 typedef struct printer {
     char *buf;
     size_t size;    // without the NUL
-    size_t length;  // never beyond size
+    size_t length;  // at most `size`
     bool full;      // something did not fit
     const tri_ref_codec *refs;
 } printer;
 
 static void put(printer *out, const char *text, size_t size)
 {
+    TRI_CHECK(out->length <= out->size);
     size_t room = out->size - out->length;
 
     if (size > room) {
@@ -51,7 +58,7 @@ static void put_hex(printer *out, unsigned char byte)
     put(out, text, sizeof(text));
 }
 
-/* In quotes, on one line; what is not ASCII is left as it is. */
+/* Writes a text in quotes, on one line. Bytes above 0x7f are unchanged. */
 static void put_quoted(printer *out, const char *text)
 {
     if (text == NULL) {
@@ -103,7 +110,10 @@ static void put_float(printer *out, double value, bool single)
     }
 }
 
-/* Not in line: print_field nests, and must not carry this buffer along. */
+/*
+ * Not inlined: print_field calls itself for nested messages, and its frames
+ * must not contain this buffer.
+ */
 __attribute__((noinline)) static void put_ref(printer *out, const char *at)
 {
     char text[TRI_REF_TEXT_MAX];
@@ -225,6 +235,7 @@ size_t tri_print(const tr_type *type, const void *value, char *buf, size_t size,
                  const tri_ref_codec *refs)
 {
     TRI_CHECK(type != NULL);
+    TRI_CHECK(value != NULL || type->size == 0);
     TRI_CHECK(buf != NULL);
     TRI_CHECK(size > 0);
     printer out = {.buf = buf, .size = size - 1, .refs = refs};

@@ -1,60 +1,30 @@
 /*
- * stored.c - writes and reads values as they lie in a store.
+ * stored.c - writes and reads values in the form in which stores keep them.
  *
- * A serializer that a program brings knows nothing of our allocators: what it
- * reads is a value with pieces from malloc, as tr_json_read gives. It is then
- * copied to where its pieces are wanted. Ours read straight into place.
+ * A serializer of the program knows no tri_allocator: it reads a value with
+ * pieces from malloc, as tr_json_read does, and tri_stored_read copies it. The
+ * library's own codecs allocate straight from the caller's allocator.
  */
 #include "schema/stored.h"
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
+#include "base/check.h"
 #include "base/text.h"
-#include "schema/binary.h"
-#include "schema/json.h"
+#include "schema/binary_read.h"
+#include "schema/binary_write.h"
+#include "schema/json_read.h"
+#include "schema/json_write.h"
+#include "schema/storable.h"
 #include "schema/value.h"
 
-/* Most values fit; larger ones are written twice. */
+/* Most values fit into this; a larger one is written twice. */
 #define FIRST_GUESS 256
-/* Type, '@', number, '#', chain, '/', serializer, ' ', and a zero. */
+/* Type, '@', number, '#', chain, '/', serializer, ' ', and a NUL. */
 #define HEAD_MAX (2 * TRI_STORED_NAME_MAX + 41)
-
-/* ---- ours ---- */
-
-static size_t write_json(void *user, const tr_type *type, const void *value,
-                         void *buf, size_t size)
-{
-    (void)user;
-    return tri_json_write(type, value, buf, size, NULL);
-}
-
-static tr_err read_json(void *user, const tr_type *type, void *value,
-                        const void *bytes, size_t size)
-{
-    (void)user;
-    return tri_json_read(type, value, bytes, size, NULL, NULL);
-}
-
-static size_t write_binary(void *user, const tr_type *type, const void *value,
-                           void *buf, size_t size)
-{
-    (void)user;
-    return tri_binary_write(type, value, buf, size, NULL);
-}
-
-static tr_err read_binary(void *user, const tr_type *type, void *value,
-                          const void *bytes, size_t size)
-{
-    (void)user;
-    return tri_binary_read(type, value, bytes, size, NULL, NULL);
-}
-
-const tr_serializer tr_serializer_json = {
-    .name = "json", .write = write_json, .read = read_json};
-
-const tr_serializer tr_serializer_binary = {
-    .name = "binary", .write = write_binary, .read = read_binary};
 
 /* ---- heads ---- */
 
@@ -76,6 +46,7 @@ bool tri_stored_name_ok(const char *name)
     return name != NULL && is_name(name, strlen(name));
 }
 
+/* Writes the head; an empty one for a state in JSON. */
 static void write_head(char head[HEAD_MAX], const tr_serializer *serializer,
                        const tr_type *type, uint64_t number, uint64_t chain)
 {
@@ -91,34 +62,65 @@ static void write_head(char head[HEAD_MAX], const tr_serializer *serializer,
     tri_text_add(&text, " ");
 }
 
-tr_err tri_stored_make(const tr_serializer *serializer, const tr_type *type,
+tr_err tri_stored_make(const tri_stored_form *form, const tr_type *type,
                        const void *value, uint64_t number, void **out,
-                       size_t *size)
+                       size_t *size, tri_codec_error *error)
 {
-    return tri_stored_snapshot(serializer, type, value, number, 0, out, size);
+    return tri_stored_snapshot(form, type, value, number, 0, out, size, error);
 }
 
-tr_err tri_stored_snapshot(const tr_serializer *serializer, const tr_type *type,
-                           const void *value, uint64_t number, uint64_t chain,
-                           void **out, size_t *size)
+static tr_err fail_write(tri_codec_error *error, tr_err err)
 {
-    char head[HEAD_MAX];
+    *error = (tri_codec_error){.at = 0};
+    snprintf(error->text, sizeof(error->text), "%s", tr_strerror(err));
+    return err;
+}
 
-    *out = NULL;
-    *size = 0;
-    if (!tri_stored_name_ok(serializer->name)) return TR_EINVAL;
-    write_head(head, serializer, type, number, chain);
+/* Returns the refs of a form, or NULL if it has none. */
+static const tri_ref_codec *refs_of(const tri_stored_form *form)
+{
+    return form != NULL && form->refs.to_text != NULL ? &form->refs : NULL;
+}
 
-    size_t skip = strlen(head);
+/* Checks that the library's serializers keep the value as it is. */
+static tr_err check_value(const tri_stored_form *form, const tr_type *type,
+                          const void *value, tri_codec_error *error)
+{
+    bool is_json = form->serializer == &tr_serializer_json;
 
+    if (!is_json && form->serializer != &tr_serializer_binary) {
+        return TR_OK;  // the program's own: it decides
+    }
+    return tri_storable_check(type, value, refs_of(form), is_json, error);
+}
+
+/* Calls the serializer; the library's own get the refs of the form. */
+static size_t write_value(const tri_stored_form *form, const tr_type *type,
+                          const void *value, void *buf, size_t size)
+{
+    const tr_serializer *serializer = form->serializer;
+    tri_codec codec = {.refs = refs_of(form)};
+
+    if (serializer == &tr_serializer_json) {
+        return tri_json_write(type, value, buf, size, &codec);
+    }
+    if (serializer == &tr_serializer_binary) {
+        return tri_binary_write(type, value, buf, size, &codec);
+    }
+    return serializer->write(serializer->user, type, value, buf, size);
+}
+
+/* Writes the value behind `skip` bytes, in a block that is large enough. */
+static tr_err write_block(const tri_stored_form *form, const tr_type *type,
+                          const void *value, size_t skip, void **out,
+                          size_t *size)
+{
     for (size_t room = FIRST_GUESS;;) {
         char *buf = malloc(skip + room);
         if (buf == NULL) return TR_ENOMEM;
 
-        size_t length =
-            serializer->write(serializer->user, type, value, buf + skip, room);
+        size_t length = write_value(form, type, value, buf + skip, room);
         if (length < room) {
-            memcpy(buf, head, skip);
             *out = buf;
             *size = skip + length;
             return TR_OK;
@@ -130,7 +132,30 @@ tr_err tri_stored_snapshot(const tr_serializer *serializer, const tr_type *type,
     }
 }
 
-static tr_err bad_head(tri_codec_error *error)
+tr_err tri_stored_snapshot(const tri_stored_form *form, const tr_type *type,
+                           const void *value, uint64_t number, uint64_t chain,
+                           void **out, size_t *size, tri_codec_error *error)
+{
+    TRI_CHECK(form->serializer != NULL);
+    TRI_CHECK(type != NULL);
+    TRI_CHECK(out != NULL);
+    char head[HEAD_MAX];
+
+    *out = NULL;
+    *size = 0;
+    if (!tri_stored_name_ok(form->serializer->name)) {
+        return fail_write(error, TR_EINVAL);
+    }
+    TR_TRY(check_value(form, type, value, error));
+    write_head(head, form->serializer, type, number, chain);
+    tr_err err = write_block(form, type, value, strlen(head), out, size);
+    if (err != TR_OK) return fail_write(error, err);
+    memcpy(*out, head, strlen(head));
+    return TR_OK;
+}
+
+/* Reports a head that cannot be read. */
+static tr_err fail_head(tri_codec_error *error)
 {
     error->at = 0;
     snprintf(error->text, sizeof(error->text),
@@ -138,8 +163,8 @@ static tr_err bad_head(tri_codec_error *error)
     return TR_EINVAL;
 }
 
-/* The digits behind '@'; false if they are no number. */
-static bool read_count(const char *at, const char *end, uint64_t *out)
+/* Reads the digits after '@'. Returns false if they are not a number. */
+static bool read_decimal(const char *at, const char *end, uint64_t *out)
 {
     uint64_t value = 0;
 
@@ -152,7 +177,7 @@ static bool read_count(const char *at, const char *end, uint64_t *out)
     return true;
 }
 
-/* The lower-case hexadecimal digits behind '#'. */
+/* Reads the lower-case hexadecimal digits after '#'. */
 static bool read_chain(const char *at, const char *end, uint64_t *out)
 {
     uint64_t value = 0;
@@ -167,15 +192,16 @@ static bool read_chain(const char *at, const char *end, uint64_t *out)
     return true;
 }
 
-/* "@120" or "@120#5c09e1f2". */
+/* Reads the number of a snapshot: "@120" or "@120#5c09e1f2". */
 static bool read_number(const char *at, const char *end, tri_stored *out)
 {
     const char *chain = memchr(at, '#', (size_t)(end - at));
 
-    return read_count(at + 1, chain != NULL ? chain : end, &out->number) &&
+    return read_decimal(at + 1, chain != NULL ? chain : end, &out->number) &&
            (chain == NULL || read_chain(chain + 1, end, &out->chain));
 }
 
+/* Copies a name. Returns false if it cannot be in a head. */
 static bool take_name(char *out, const char *at, const char *end)
 {
     if (!is_name(at, (size_t)(end - at))) return false;
@@ -187,6 +213,8 @@ static bool take_name(char *out, const char *at, const char *end)
 tr_err tri_stored_open(tri_stored *out, const void *bytes, size_t size,
                        tri_codec_error *error)
 {
+    TRI_CHECK(bytes != NULL || size == 0);
+    TRI_CHECK(error != NULL);
     const char *at = bytes;
     size_t most = size < HEAD_MAX ? size : HEAD_MAX;
     const char *space = size == 0 ? NULL : memchr(at, ' ', most);
@@ -194,9 +222,9 @@ tr_err tri_stored_open(tri_stored *out, const void *bytes, size_t size,
     *out = (tri_stored){.serializer = "json", .data = bytes, .size = size};
     if (size > 0 && (*at == '{' || *at == ' ' || *at == '\t' || *at == '\n' ||
                      *at == '\r')) {
-        return TR_OK;  // JSON alone
+        return TR_OK;  // JSON without a head
     }
-    if (space == NULL) return bad_head(error);
+    if (space == NULL) return fail_head(error);
 
     const char *slash = memchr(at, '/', (size_t)(space - at));
     const char *end = slash != NULL ? slash : space;
@@ -205,7 +233,7 @@ tr_err tri_stored_open(tri_stored *out, const void *bytes, size_t size,
     if (!take_name(out->type, at, count != NULL ? count : end) ||
         (count != NULL && !read_number(count, end, out)) ||
         (slash != NULL && !take_name(out->serializer, slash + 1, space))) {
-        return bad_head(error);
+        return fail_head(error);
     }
     out->data = space + 1;
     out->size = size - (size_t)(space + 1 - at);
@@ -214,9 +242,10 @@ tr_err tri_stored_open(tri_stored *out, const void *bytes, size_t size,
 
 /* ---- values ---- */
 
-static tr_err read_plugged(const tr_serializer *own, const tri_stored *stored,
-                           const tr_type *type, void *value,
-                           const tri_allocator *mem, tri_codec_error *error)
+/* Reads with the program's serializer, then copies to memory from mem. */
+static tr_err read_with(const tr_serializer *own, const tri_stored *stored,
+                        const tr_type *type, void *value,
+                        const tri_allocator *mem, tri_codec_error *error)
 {
     void *made = calloc(1, type->size + 1);
     if (made == NULL) return TR_ENOMEM;
@@ -234,11 +263,15 @@ static tr_err read_plugged(const tr_serializer *own, const tri_stored *stored,
     return err;
 }
 
-tr_err tri_stored_read(const tri_stored *stored, const tr_serializer *own,
+tr_err tri_stored_read(const tri_stored *stored, const tri_stored_form *form,
                        const tr_type *type, void *value,
                        const tri_allocator *mem, tri_codec_error *error)
 {
-    tri_codec codec = {.mem = mem};
+    TRI_CHECK(stored != NULL);
+    TRI_CHECK(type != NULL);
+    TRI_CHECK(error != NULL);
+    const tr_serializer *own = form != NULL ? form->serializer : NULL;
+    tri_codec codec = {.mem = mem, .refs = refs_of(form)};
 
     *error = (tri_codec_error){.at = 0};
     if (type->size > 0) memset(value, 0, type->size);
@@ -249,7 +282,7 @@ tr_err tri_stored_read(const tri_stored *stored, const tr_serializer *own,
     }
     if (own != NULL && strcmp(own->name, stored->serializer) == 0 &&
         own != &tr_serializer_json && own != &tr_serializer_binary) {
-        return read_plugged(own, stored, type, value, mem, error);
+        return read_with(own, stored, type, value, mem, error);
     }
     if (strcmp(stored->serializer, tr_serializer_json.name) == 0)
         return tri_json_read(type, value, stored->data, stored->size, &codec,

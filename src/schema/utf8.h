@@ -6,20 +6,26 @@
 #ifndef TRI_SCHEMA_UTF8_H
 #define TRI_SCHEMA_UTF8_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-static inline int tri_utf8_follows(unsigned char byte)
+#include "base/check.h"
+
+/* Returns true if the byte is not the first of its character. */
+static inline bool tri_utf8_follows(unsigned char byte)
 {
     return (byte & 0xc0) == 0x80;
 }
 
 /*
- * Bytes of the character at `at`, of which size are there, 1 or more; 0 if it
- * is none: cut off, longer than needed, a surrogate or beyond U+10FFFF.
+ * Returns the number of bytes of the character at `at`, where size bytes (not
+ * 0) are left; 0 if it is not valid: cut off, longer than necessary, a
+ * surrogate, or above U+10FFFF.
  */
 static inline size_t tri_utf8_size(const char *at, size_t size)
 {
+    TRI_CHECK_SLOW(size > 0);
     const unsigned char *s = (const unsigned char *)at;
 
     if (s[0] < 0x80) return 1;
@@ -37,9 +43,10 @@ static inline size_t tri_utf8_size(const char *at, size_t size)
     return 4;
 }
 
-/* Writes the character, no surrogate; returns its bytes, 1 to 4. */
+/* Writes a character, not a surrogate. Returns its number of bytes, 1 to 4. */
 static inline size_t tri_utf8_write(char *at, uint32_t code)
 {
+    TRI_CHECK_SLOW(code < 0xd800 || (code >= 0xe000 && code <= 0x10ffff));
     if (code < 0x80) {
         at[0] = (char)code;
         return 1;

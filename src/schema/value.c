@@ -1,24 +1,28 @@
 /*
- * value.c - deep copy, comparison and release of values through field tables.
+ * value.c - copies, compares and releases values through their field tables.
  *
- * Invariant: while a value is being made, each pointer in it is either NULL or
- * an owned piece, and a sequence has its count set together with its pointer
- * and its elements zeroed. So release works on a half-made value too, and
- * every failure takes the same way out.
+ * Invariant: while a value is being made, each pointer in it is NULL or an
+ * owned piece, and the count of a sequence is set together with its pointer,
+ * after its elements have been zeroed. So tri_value_release also frees a
+ * half-made value, and every failure ends with it.
  */
 #include "schema/value.h"
 
 #include <math.h>
-#include <stdint.h>
+#include <string.h>
 
+#include "base/check.h"
 #include "schema/blob.h"
+#include "schema/field.h"
+#include "schema/scalar.h"
+#include "troupe/message.h"
 
 static tr_err copy_message(const tr_type *type, char *dst, const char *src,
                            unsigned depth, const tri_allocator *mem);
 
 /*
- * A piece of count elements, copied or, without from, zeroed. Elements of no
- * size get an address too: only an empty sequence is without one.
+ * Allocates a piece of count elements: a copy of `from`, or zeroed if `from` is
+ * NULL. *out is NULL only if count is 0, even if the elements have size 0.
  */
 static tr_err make_piece(void **out, const void *from, size_t count,
                          size_t size, const tri_allocator *mem)
@@ -119,6 +123,7 @@ tr_err tri_value_copy(const tr_type *type, void *dst, const void *src,
 {
     TRI_CHECK(type != NULL);
     TRI_CHECK(dst != src || type->size == 0);
+    TRI_CHECK(src != NULL || type->size == 0);
     if (type->size == 0) return TR_OK;
 
     memset(dst, 0, type->size);
@@ -160,6 +165,7 @@ static void release_message(const tr_type *type, char *at,
 void tri_field_release(const tr_field *field, void *at,
                        const tri_allocator *mem)
 {
+    TRI_CHECK(at != NULL);
     if (!tri_field_is_plain(field)) {
         switch (field->kind) {
         case TR_KIND_NESTED:
@@ -192,7 +198,7 @@ void tri_value_release(const tr_type *type, void *value,
     memset(value, 0, type->size);
 }
 
-// In parentheses: message.h has a macro of this name.
+// In parentheses, because message.h has a macro of this name.
 void(tr_drop)(const tr_type *type, void *value)
 {
     tri_value_release(type, value, NULL);
@@ -278,6 +284,7 @@ static bool equal_field(const tr_field *field, const char *a, const char *b)
 bool tri_value_equal(const tr_type *type, const void *a, const void *b)
 {
     TRI_CHECK(type != NULL);
+    TRI_CHECK((a != NULL && b != NULL) || type->size == 0);
     for (size_t i = 0; i < type->field_count; i++) {
         const tr_field *field = &type->fields[i];
         if (!equal_field(field, (const char *)a + field->offset,

@@ -1,19 +1,34 @@
 /*
  * sim_buggify.c - places in the code where a simulation may do the unlikely.
  *
- * A site is known by its text (file:line) from the first time it is reached.
- * Sites are listed in the order they were reached, which the seed decides.
+ * A site is identified by its text (file:line) and listed when it is first
+ * reached, so the order of the list is decided by the seed.
  */
+#include "sim/sim_buggify.h"
+
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/check.h"
+#include "base/hash.h"
+#include "base/map.h"
+#include "base/rand.h"
+#include "core/caller.h"
+#include "sim/sim.h"
+#include "sim/sim_fault.h"
+#include "sim/sim_node.h"
+#include "sim/sim_running.h"
 #include "sim/sim_schedule.h"
+#include "sim/sim_stream.h"
+#include "sim/sim_trace.h"
+#include "troupe/sim.h"
 
-struct tri_sim_site {
-    tri_sim_site *next;
+typedef struct tri_sim_site {
+    struct tri_sim_site *next;
     tri_sim_counter count;
     char name[];
-};
+} tri_sim_site;
 
 static bool same_site(const void *value, const void *key, size_t size)
 {
@@ -22,6 +37,7 @@ static bool same_site(const void *value, const void *key, size_t size)
     return strlen(site->name) == size && memcmp(site->name, key, size) == 0;
 }
 
+/* Returns NULL without memory. */
 static tri_sim_site *site_add(tr_sim *sim, const char *name, size_t size)
 {
     tri_sim_site *site = calloc(1, sizeof(*site) + size + 1);
@@ -43,14 +59,14 @@ static tri_sim_site *site_add(tr_sim *sim, const char *name, size_t size)
     return site;
 }
 
-/* Most sites are asked again and again: by the address of their text first. */
+/* Looks in a small cache first, by the address of the text: sites repeat. */
 static tri_sim_site *site_of(tr_sim *sim, const char *name)
 {
-    uint64_t place = tri_hash_mix((uint64_t)(uintptr_t)name);
-    tri_sim_site **near = &sim->sites_near[place % TRI_SIM_SITES_NEAR];
+    uint64_t hash = tri_hash_mix((uint64_t)(uintptr_t)name);
+    tri_sim_site **cached = &sim->site_cache[hash % TRI_SIM_SITE_CACHE];
 
-    if (*near != NULL && strcmp((*near)->name, name) == 0) {
-        return *near;
+    if (*cached != NULL && strcmp((*cached)->name, name) == 0) {
+        return *cached;
     }
     size_t size = strlen(name);
     if (sim->sites.same == NULL) {
@@ -61,13 +77,14 @@ static tri_sim_site *site_of(tr_sim *sim, const char *name)
         site = site_add(sim, name, size);
     }
     if (site != NULL) {
-        *near = site;
+        *cached = site;
     }
     return site;
 }
 
 bool tri_sim_buggify(tr_sim *sim, double p, const char *name)
 {
+    TRI_CHECK(name != NULL);
     tri_sim_site *site = site_of(sim, name);
 
     if (site == NULL) {
@@ -77,20 +94,28 @@ bool tri_sim_buggify(tr_sim *sim, double p, const char *name)
     if (sim->calm || sim->no_buggify) {
         return false;
     }
+    uint32_t node = tri_sim_running_node(sim);
     if (sim->replay != NULL
             ? !tri_sim_schedule_strikes(sim->replay, sim, TRI_FAULT_COUNT, name,
-                                        tri_sim_here(sim), site->count.reached)
+                                        node, site->count.reached)
             : !tri_rand_chance(tri_sim_rand(sim, TRI_STREAM_BUGGIFY), p)) {
         return false;
     }
     if (sim->record != NULL) {
-        tri_sim_schedule_add(sim->record, sim, TRI_FAULT_COUNT, name,
-                             tri_sim_here(sim), site->count.reached);
+        tri_sim_schedule_add(sim->record, sim, TRI_FAULT_COUNT, name, node,
+                             site->count.reached);
     }
     site->count.fired++;
     sim->fault_step = sim->steps;
-    tri_sim_note(sim, TRI_KIND_FAULT, TRI_SIM_NOBODY, TRI_FAULT_COUNT, name);
+    tri_sim_note(sim, TRI_KIND_FAULT, TRI_SIM_NO_NODE, TRI_FAULT_COUNT, name);
     return true;
+}
+
+bool(tr_buggify)(tr_from from, double p, const char *site)
+{
+    tr_sim *sim = tri_sim_of(tri_from_world(from));
+
+    return sim != NULL && tri_sim_buggify(sim, p, site);
 }
 
 uint32_t tr_sim_sites(const tr_sim *sim, tr_sim_count *out, uint32_t max)

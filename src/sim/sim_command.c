@@ -1,21 +1,24 @@
 /*
- * sim_command.c - the command line of a simulated program is read here.
+ * sim_command.c - reads the command line of a simulated program.
  *
- * Invariant: of a wrong command line nothing is run. What is told names the
+ * Invariant: with a wrong command line nothing is run. The message names the
  * option, the word that is wrong, and what was expected.
  */
 #include "sim/sim_command.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/log.h"
+#include "base/text.h"
+#include "base/world.h"
+#include "sim/sim_fault.h"
 
-void tri_sim_say(int level, const char *text)
+void tri_sim_log(int level, const char *text)
 {
     tri_world *world = tri_world_posix();
 
@@ -24,23 +27,23 @@ void tri_sim_say(int level, const char *text)
 
 typedef enum option_kind {
     OPTION_FLAG,
-    OPTION_NUMBER,  // 0 is one
+    OPTION_NUMBER,  // from 0
     OPTION_COUNT,   // from 1
     OPTION_TEXT,
 } option_kind;
 
-/* One option while the arguments are read: where its value goes. */
+/* An option, and where its value is stored. */
 typedef struct option {
     const char *name;
     option_kind kind;
-    const char *value_is;  // in words, behind "expected"
+    const char *value_is;  // the text after "expected"
     uint64_t most;
     uint64_t *number;
     bool *flag;
     const char **text;
 } option;
 
-/* The first thing that is wrong is what is told. */
+/* Keeps the first mistake. */
 static void refuse(tri_sim_command *it, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
@@ -66,6 +69,7 @@ static bool parse_number(const char *text, uint64_t *out)
     return *end == '\0' && errno == 0;
 }
 
+/* Returns the class of that name, or TRI_FAULT_COUNT. */
 static uint32_t fault_named(const char *name, size_t length)
 {
     uint32_t i = 0;
@@ -103,13 +107,13 @@ static void parse_only(tri_sim_command *it, const char *text)
     }
 }
 
-/* Stores the value, or says why not. */
+/* Stores the value of an option, or refuses it. */
 static void take_value(tri_sim_command *it, const option *o, const char *value)
 {
     uint64_t number = 0;
 
     if (value == NULL) {
-        refuse(it, "%s: expected %s behind it", o->name, o->value_is);
+        refuse(it, "%s: expected %s after it", o->name, o->value_is);
     } else if (o->kind == OPTION_TEXT) {
         *o->text = value;
     } else if (!parse_number(value, &number) || number > o->most ||
@@ -123,6 +127,7 @@ static void take_value(tri_sim_command *it, const option *o, const char *value)
 tri_sim_command tri_sim_command_read(int argc, char **argv,
                                      const tr_sim_options *options)
 {
+    TRI_CHECK(options != NULL);
     tri_sim_command it = {.plan = {.seed = options->seed, .program = argv[0]}};
     const char *only = NULL;
     uint64_t check_every = 0;
@@ -175,20 +180,20 @@ int tri_sim_usage(const char *program, const char *wrong)
     int level = is_wrong ? TRI_LOG_ERROR : TRI_LOG_INFO;
 
     if (is_wrong) {
-        tri_sim_say(level, wrong);
+        tri_sim_log(level, wrong);
     }
     snprintf(line, sizeof(line),
              "usage: %s [--seed N] [--seeds N] [--trace] [--shrink] "
              "[--only CLASS,...] [--fault-steps N] [--check-every N] "
              "[--faults N,...] [--no-strays]",
              program);
-    tri_sim_say(level, line);
+    tri_sim_log(level, line);
     tri_text_init(&text, line, sizeof(line));
     tri_text_add(&text, "classes:");
     for (uint32_t i = 0; i < TRI_FAULT_COUNT; i++) {
         tri_text_add(&text, " %s", tri_sim_fault_name(i));
     }
     tri_text_add(&text, " buggify");
-    tri_sim_say(level, line);
+    tri_sim_log(level, line);
     return is_wrong ? 2 : 0;
 }

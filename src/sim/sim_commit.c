@@ -1,5 +1,5 @@
 /*
- * sim_commit.c - who has stored what, as the stores have said.
+ * sim_commit.c - checks that stores acknowledge each version once.
  *
  * Answers may come in another order than the commits were made, so a version
  * is compared with the others of its key by its number, never by its time.
@@ -7,26 +7,33 @@
 #include "sim/sim_commit.h"
 
 #include <inttypes.h>
+#include <stdbool.h>
 #include <stdlib.h>
-#include <string.h>
 
-/* One version, or one event. */
+#include "base/check.h"
+#include "base/hash.h"
+#include "base/map.h"
+#include "sim/sim.h"
+#include "sim/sim_fault.h"
+#include "troupe/sim.h"
+
+/* A version, or an event, and its writer. */
 typedef struct commit {
     uint32_t node;
     uint64_t epoch, round;
 } commit;
 
-/* One key of one store; the newest that is known of it. */
+/* A key of a store: the highest version that is known, and its writer. */
 typedef struct row {
     uint64_t version, epoch;
-    uint64_t round;  // a write that expected nothing began another one
+    uint64_t round;  // + 1 with each write that expected nothing stored
     uint32_t node;
 } row;
 
-struct tri_sim_commits {
+typedef struct tri_sim_commits {
     tri_map rows, commits;
     uint64_t count;
-};
+} tri_sim_commits;
 
 static uint64_t row_key(const tri_written *it)
 {
@@ -35,8 +42,8 @@ static uint64_t row_key(const tri_written *it)
                         (uint64_t)it->is_event);
 }
 
-/* Something that was durable may be gone: the disk has lied. */
-static bool has_lied(const tr_sim *sim)
+/* Returns true if a fault may have undone a durable write. */
+static bool disk_has_lied(const tr_sim *sim)
 {
     static const tri_sim_fault lies[] = {
         TRI_FAULT_lost_write, TRI_FAULT_misdirected_write,
@@ -50,6 +57,7 @@ static bool has_lied(const tr_sim *sim)
     return sim->disk_replaced;
 }
 
+/* Returns the entry of the key, all zero if it is new; NULL without memory. */
 static void *get_or_new(tri_map *map, uint64_t key, size_t size, bool *is_new)
 {
     void *it = tri_map_get(map, key);
@@ -65,9 +73,9 @@ static void *get_or_new(tri_map *map, uint64_t key, size_t size, bool *is_new)
     return it;
 }
 
-static void broken(tr_sim *sim, const tri_written *it, uint32_t node,
-                   const char *what, uint64_t version, uint32_t other,
-                   uint64_t epoch)
+static void fail(tr_sim *sim, const tri_written *it, uint32_t node,
+                 const char *what, uint64_t version, uint32_t other,
+                 uint64_t epoch)
 {
     (void)tr_sim_fail(sim,
                       "invariant commit: %s of %.*s, %" PRIu64
@@ -77,6 +85,7 @@ static void broken(tr_sim *sim, const tri_written *it, uint32_t node,
                       node, it->epoch);
 }
 
+/* Checks that the version was not committed before, in this round. */
 static void check_once(tr_sim *sim, row *r, uint32_t node,
                        const tri_written *it, uint64_t version)
 {
@@ -89,14 +98,15 @@ static void check_once(tr_sim *sim, row *r, uint32_t node,
         return;
     }
     if (!is_new && c->round == r->round) {
-        broken(sim, it, node,
-               it->is_event ? "two commits of one event"
-                            : "two commits of one version",
-               version, c->node, c->epoch);
+        fail(sim, it, node,
+             it->is_event ? "two commits of one event"
+                          : "two commits of one version",
+             version, c->node, c->epoch);
     }
     *c = (commit){.node = node, .epoch = it->epoch, .round = r->round};
 }
 
+/* Checks that higher versions have no earlier epoch. */
 static void check_epoch(tr_sim *sim, row *r, uint32_t node,
                         const tri_written *it)
 {
@@ -104,10 +114,10 @@ static void check_epoch(tr_sim *sim, row *r, uint32_t node,
         it->version > r->version ? it->epoch < r->epoch : it->epoch > r->epoch;
 
     if (r->version != 0 && falls) {
-        broken(sim, it, node,
-               "a commit of an earlier epoch behind one of a "
-               "later",
-               it->version, r->node, r->epoch);
+        fail(sim, it, node,
+             "a commit of an earlier epoch behind one of a "
+             "later",
+             it->version, r->node, r->epoch);
     }
     if (it->version > r->version) {
         r->version = it->version;
@@ -116,7 +126,8 @@ static void check_epoch(tr_sim *sim, row *r, uint32_t node,
     }
 }
 
-static bool begin(tr_sim *sim)
+/* Makes the tables if there are none. False: no room for another commit. */
+static bool prepare_tables(tr_sim *sim)
 {
     if (sim->commits == NULL) {
         sim->commits = calloc(1, sizeof(*sim->commits));
@@ -134,7 +145,7 @@ void tri_sim_commit(tr_sim *sim, uint32_t node, const tri_written *it)
     bool is_new;
 
     TRI_CHECK(it->version > it->before);
-    if (has_lied(sim) || !begin(sim)) {
+    if (disk_has_lied(sim) || !prepare_tables(sim)) {
         return;
     }
     row *r = get_or_new(&sim->commits->rows, row_key(it), sizeof(*r), &is_new);
@@ -151,7 +162,7 @@ void tri_sim_commit(tr_sim *sim, uint32_t node, const tri_written *it)
     check_epoch(sim, r, node, it);
 }
 
-uint64_t tri_sim_commits(const tr_sim *sim)
+uint64_t tri_sim_commits_checked(const tr_sim *sim)
 {
     return sim->commits != NULL ? sim->commits->count : 0;
 }

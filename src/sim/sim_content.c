@@ -1,5 +1,5 @@
 /*
- * sim_content.c - the bytes of a simulated file, in chunks that stay put.
+ * sim_content.c - the bytes of a simulated file, in chunks.
  *
  * Invariant: a byte at or beyond `size` is zero in every chunk that exists, so
  * a file that grows again shows zeros there.
@@ -11,6 +11,7 @@
 
 #include "base/check.h"
 
+/* Makes room for pointers to all chunks up to `size`. */
 static bool content_reserve(tri_content *it, uint64_t size)
 {
     uint64_t count = (size + TRI_SIM_CHUNK - 1) / TRI_SIM_CHUNK;
@@ -18,26 +19,28 @@ static bool content_reserve(tri_content *it, uint64_t size)
     if (count <= it->count) {
         return true;
     }
-    uint64_t roomy = count + it->count / 2;
-    char **chunks = realloc(it->chunks, roomy * sizeof(*chunks));
+    uint64_t room = count + it->count / 2;
+    char **chunks = realloc(it->chunks, room * sizeof(*chunks));
     if (chunks == NULL) {
         return false;
     }
-    memset(chunks + it->count, 0, (roomy - it->count) * sizeof(*chunks));
+    memset(chunks + it->count, 0, (room - it->count) * sizeof(*chunks));
     it->chunks = chunks;
-    it->count = roomy;
+    it->count = room;
     return true;
 }
 
+/* Returns the chunk, made if it is missing; NULL without memory. */
 static char *chunk_of(tri_content *it, uint64_t index)
 {
+    TRI_CHECK(index < it->count);
     if (it->chunks[index] == NULL) {
         it->chunks[index] = calloc(1, TRI_SIM_CHUNK);
     }
     return it->chunks[index];
 }
 
-/* How much of [offset, offset + size) lies in the chunk of offset. */
+/* Returns how much of [offset, offset + size) is in the chunk of offset. */
 static size_t span_at(uint64_t offset, size_t size)
 {
     size_t left = TRI_SIM_CHUNK - (size_t)(offset % TRI_SIM_CHUNK);
@@ -48,6 +51,7 @@ static size_t span_at(uint64_t offset, size_t size)
 bool tri_content_write(tri_content *it, const char *at, size_t size,
                        uint64_t offset)
 {
+    TRI_CHECK(offset <= UINT64_MAX - size);
     if (!content_reserve(it, offset + size)) {
         return false;
     }
@@ -93,7 +97,7 @@ bool tri_content_resize(tri_content *it, uint64_t size)
     if (!content_reserve(it, size)) {
         return false;
     }
-    // What is cut off reads as zeros if the file grows again.
+    // Bytes that are cut off must read as zeros if the file grows again.
     for (uint64_t at = size; at < it->size;) {
         size_t span = span_at(at, (size_t)tri_min(it->size - at, SIZE_MAX));
         char *chunk = it->chunks[at / TRI_SIM_CHUNK];
@@ -117,6 +121,7 @@ void tri_content_fini(tri_content *it)
 
 bool tri_content_copy(tri_content *to, const tri_content *from)
 {
+    TRI_CHECK(to != from);
     if (!tri_content_resize(to, 0) || !tri_content_resize(to, from->size)) {
         return false;
     }

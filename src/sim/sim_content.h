@@ -1,5 +1,5 @@
 /*
- * sim_content.h - the bytes of a simulated file, in chunks that stay put.
+ * sim_content.h - the bytes of a simulated file, in chunks.
  *
  * A chunk that was never written does not exist and reads as zeros. Chunks do
  * not move while the content lives, so an address in one can be a map.
@@ -16,24 +16,24 @@
 
 #define TRI_SIM_CHUNK ((size_t)64 * 1024)
 
-/* Visible because a file embeds two. All zero: empty. */
+/* Defined here because an inode embeds two. All zero: empty. */
 typedef struct tri_content {
-    char **chunks;  // NULL ones are zeros
-    uint64_t count;
+    char **chunks;   // NULL: a chunk of zeros
+    uint64_t count;  // of chunks
     uint64_t size;
 } tri_content;
 
-/* False: no memory; a part may have been written. */
+/* Writes and grows as needed. False: no memory; a part may be written. */
 bool tri_content_write(tri_content *it, const char *at, size_t size,
                        uint64_t offset);
-/* Returns how much was there. */
+/* Returns how many bytes were there to read. */
 size_t tri_content_read(const tri_content *it, char *at, size_t size,
                         uint64_t offset);
-/* What is cut off is zero if it grows again. False: no memory. */
+/* Bytes that are cut off are zero if it grows again. False: no memory. */
 bool tri_content_resize(tri_content *it, uint64_t size);
 /* Makes `to` equal to `from`, in its own chunks. False: no memory. */
 bool tri_content_copy(tri_content *to, const tri_content *from);
-/* The address of a range within one chunk (a check); NULL: no memory. */
+/* Returns the address of a range within one chunk (a check); NULL: no memory. */
 void *tri_content_at(tri_content *it, uint64_t offset, size_t size);
 void tri_content_fini(tri_content *it);
 

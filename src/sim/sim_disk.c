@@ -1,24 +1,29 @@
 /*
- * sim_disk.c - files in memory that forget like a disk.
+ * sim_disk.c - the calls of a program on its files, and the faults that may
+ * strike each of them.
  *
- * The calls of a program on its files, and the faults that may strike each of
- * them. A write is seen at once and kept as pending; a sync takes what is
- * pending to the platter. A map is an address in the content that reads see,
- * and is shared by all who map it. What is written through a map never
- * reaches the platter.
+ * A write is seen at once and kept as pending; a sync takes what is pending to
+ * the platter. A map is an address in the content that reads see, shared by
+ * all who map it; what is written through a map never reaches the platter.
  *
  * Invariant: a write or truncation that succeeds is pending, in the order in
  * which reads see it, until it is on the platter. A file whose node has
- * crashed reads and changes nothing any more.
+ * crashed neither reads nor changes anything.
  */
 #include "sim/sim_disk.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/check.h"
+#include "base/list.h"
+#include "sim/sim.h"
+#include "sim/sim_content.h"
+#include "sim/sim_disk_lock.h"
+#include "sim/sim_fault.h"
 #include "sim/sim_inode.h"
-
-#define FILE_MAGIC UINT64_C(0x73696d2066696c65)
+#include "sim/sim_node.h"
+#include "sim/sim_thread.h"
 
 #define SIZE_LIMIT (UINT64_C(1) << 40)  // of a file; beyond is TR_EIO
 
@@ -34,8 +39,8 @@ static bool strikes(tri_file *file, tri_sim_fault fault)
     return tri_sim_strikes(file->sim, fault, node_of(file));
 }
 
-/* At the beginning of each operation: it may be late, and it may fail. */
-static tr_err trouble(tr_sim *sim, uint32_t node)
+/* Delays or fails an operation that begins. */
+static tr_err draw_faults(tr_sim *sim, uint32_t node)
 {
     if (sim->disk->unplugged) {
         return TR_EIO;
@@ -43,21 +48,22 @@ static tr_err trouble(tr_sim *sim, uint32_t node)
     if (tri_sim_strikes(sim, TRI_FAULT_disk_slow, node)) {
         tr_nanos span = (tr_nanos)tri_sim_fault_below(sim, TRI_FAULT_disk_slow,
                                                       (uint64_t)sim->delay_max);
-        // A handler cannot be late without stopping the world.
+        // Sleeps in threads only: a handler that waited would stop the world.
         (void)tri_sim_sleep(sim, span);
     }
     return tri_sim_strikes(sim, TRI_FAULT_disk_error, node) ? TR_EIO : TR_OK;
 }
 
+/* Begins an operation on an open file. */
 static tr_err begin(tri_file *file)
 {
-    TRI_CHECK(file->magic == FILE_MAGIC);
+    TRI_CHECK(file->magic == TRI_SIM_FILE_MAGIC);
     if (file->dead) {
         return TR_EIO;
     }
-    tr_err err = trouble(file->sim, node_of(file));
+    tr_err err = draw_faults(file->sim, node_of(file));
 
-    // The node may have crashed while this operation was slow.
+    // The node may have crashed while a slow operation slept.
     return file->dead ? TR_EIO : err;
 }
 
@@ -90,7 +96,7 @@ tr_err tri_sim_file_open(tri_world *world, tri_file **out, const char *path,
     TRI_CHECK(path != NULL);
     TRI_CHECK(flags & (TRI_FILE_READ | TRI_FILE_WRITE));
     *out = NULL;
-    tr_err err = trouble(node->sim, node->index);
+    tr_err err = draw_faults(node->sim, node->index);
     if (err != TR_OK) {
         return err;
     }
@@ -104,7 +110,7 @@ tr_err tri_sim_file_open(tri_world *world, tri_file **out, const char *path,
         return err;
     }
     found->open_count++;
-    file->magic = FILE_MAGIC;
+    file->magic = TRI_SIM_FILE_MAGIC;
     file->sim = node->sim;
     file->inode = found;
     file->writable = (flags & TRI_FILE_WRITE) != 0;
@@ -123,7 +129,8 @@ void tri_sim_file_close(tri_file *file)
     if (file == NULL) {
         return;
     }
-    TRI_CHECK(file->magic == FILE_MAGIC);
+    TRI_CHECK(file->magic == TRI_SIM_FILE_MAGIC);
+    TRI_CHECK(file->inode->open_count > 0);
     tri_sim_locks_drop(file);
     file->inode->open_count--;
     tri_sim_inode_free_if_unused(file->inode);
@@ -137,6 +144,7 @@ void tri_sim_file_close(tri_file *file)
 tr_err tri_sim_file_read(tri_file *file, void *at, size_t size, uint64_t offset,
                          size_t *done)
 {
+    TRI_CHECK(done != NULL);
     *done = 0;
     if (!tri_sim_range_fits(offset, size)) {
         return TR_EINVAL;
@@ -154,9 +162,9 @@ tr_err tri_sim_file_read(tri_file *file, void *at, size_t size, uint64_t offset,
     return TR_OK;
 }
 
-/* Does it as readers see it, and remembers it for the platter. */
-static tr_err do_write(tri_sim_inode *it, const char *at, size_t size,
-                       uint64_t offset, bool is_lost)
+/* Writes what readers see, and adds the operation to the pending ones. */
+static tr_err write_pending(tri_sim_inode *it, const char *at, size_t size,
+                            uint64_t offset, bool is_lost)
 {
     tri_sim_operation *op = malloc(sizeof(*op) + size);
 
@@ -174,7 +182,7 @@ static tr_err do_write(tri_sim_inode *it, const char *at, size_t size,
     return TR_OK;
 }
 
-/* A part of the bytes, in whole sectors: what a failed write leaves. */
+/* Draws how many bytes a failed write leaves, in whole sectors. */
 static size_t torn_size(tr_sim *sim, tri_sim_fault fault, size_t size)
 {
     uint64_t sectors = size / TRI_SIM_SECTOR;
@@ -185,8 +193,8 @@ static size_t torn_size(tr_sim *sim, tri_sim_fault fault, size_t size)
     return (size_t)tri_sim_fault_below(sim, fault, sectors) * TRI_SIM_SECTOR;
 }
 
-/* Another place in the file, sector for sector. */
-static uint64_t wrong_place(tri_file *file, uint64_t offset)
+/* Draws the offset of a misdirected write: another sector of the file. */
+static uint64_t wrong_offset(tri_file *file, uint64_t offset)
 {
     uint64_t sectors = file->inode->seen.size / TRI_SIM_SECTOR + 2;
     uint64_t other =
@@ -214,15 +222,15 @@ tr_err tri_sim_file_write(tri_file *file, const void *at, size_t size,
     if (torn == TRI_FAULT_torn_write || strikes(file, TRI_FAULT_disk_full)) {
         size_t part = torn_size(file->sim, torn, size);
         if (part > 0) {
-            (void)do_write(file->inode, at, part, offset, false);
+            (void)write_pending(file->inode, at, part, offset, false);
         }
         return TR_EIO;
     }
     if (strikes(file, TRI_FAULT_misdirected_write)) {
-        offset = wrong_place(file, offset);
+        offset = wrong_offset(file, offset);
     }
     bool is_lost = strikes(file, TRI_FAULT_lost_write);
-    return do_write(file->inode, at, size, offset, is_lost);
+    return write_pending(file->inode, at, size, offset, is_lost);
 }
 
 tr_err tri_sim_file_truncate(tri_file *file, uint64_t size)
@@ -253,6 +261,7 @@ tr_err tri_sim_file_truncate(tri_file *file, uint64_t size)
 
 tr_err tri_sim_file_size(tri_file *file, uint64_t *out)
 {
+    TRI_CHECK(file->magic == TRI_SIM_FILE_MAGIC);
     *out = 0;
     if (file->dead) {
         return TR_EIO;
@@ -275,12 +284,11 @@ tr_err tri_sim_file_sync(tri_file *file)
     }
     tri_sim_inode *it = file->inode;
     tri_link *link;
-    while ((link = tri_list_first(&it->pending)) != NULL) {
+    while ((link = tri_list_pop_front(&it->pending)) != NULL) {
         tri_sim_operation *op = tri_container_of(link, tri_sim_operation, link);
         if (!op->is_lost) {
             tri_sim_inode_apply(it, op);
         }
-        tri_list_remove(link);
         free(op);
     }
     if (file->made_name && it->named) {
@@ -322,8 +330,9 @@ void tri_sim_file_unmap(tri_file *file, void *at, size_t size)
 tr_err tri_sim_file_remove(tri_world *world, const char *path, bool sync_dir)
 {
     tri_sim_node *node = tri_sim_node_of(world);
-    tr_err err = trouble(node->sim, node->index);
+    tr_err err = draw_faults(node->sim, node->index);
 
+    TRI_CHECK(path != NULL);
     if (err != TR_OK) {
         return err;
     }
@@ -344,7 +353,7 @@ tr_err tri_sim_file_exists(tri_world *world, const char *path, bool *out)
     tri_sim_node *node = tri_sim_node_of(world);
 
     *out = false;
-    tr_err err = trouble(node->sim, node->index);
+    tr_err err = draw_faults(node->sim, node->index);
     if (err != TR_OK) {
         return err;
     }
@@ -352,10 +361,11 @@ tr_err tri_sim_file_exists(tri_world *world, const char *path, bool *out)
     return TR_OK;
 }
 
-/* ---- the whole ---- */
+/* ---- making and freeing ---- */
 
 tr_err tri_sim_disk_new(tr_sim *sim)
 {
+    TRI_CHECK(sim->disk == NULL);
     tri_sim_disk *disk = calloc(1, sizeof(*disk));
 
     sim->disk = disk;

@@ -1,19 +1,31 @@
 /*
  * sim_disk_crash.c - what a crash leaves of the files of a node.
  *
- * A crash applies a part of the pending operations to the platter, in one of
+ * A crash applies some of the pending operations to the platter, in one of
  * several ways that disks are known for, and makes the platter what reads see.
- * Those who had a file open keep what they saw, and can do nothing with it
- * but close it.
+ * Files that were open keep the content that they saw; all they can still do
+ * is close.
  *
- * Invariant: behind a crash nothing of the node is pending, and its names are
- * on the platter as they are seen. What a sync has taken there stays there.
+ * Invariant: after a crash the node has no pending operation, and its names
+ * are on the platter as they are seen. What a sync took to the platter stays.
  */
-#include "sim/sim_disk.h"
+#include "sim/sim_disk_crash.h"
 
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/check.h"
+#include "base/list.h"
+#include "base/rand.h"
+#include "base/world.h"
+#include "sim/sim.h"
+#include "sim/sim_content.h"
+#include "sim/sim_disk_lock.h"
+#include "sim/sim_fault.h"
 #include "sim/sim_inode.h"
+#include "sim/sim_stream.h"
 
-/* Applies each sector of a write, or not. */
+/* Applies some sectors of a write, as drawn. */
 static void apply_torn(tri_sim_inode *it, const tri_sim_operation *op,
                        tri_rand *rand)
 {
@@ -31,49 +43,48 @@ static void apply_torn(tri_sim_inode *it, const tri_sim_operation *op,
     }
 }
 
-/* How a crash treats what was not synced; drawn for each file. */
-enum { KEEP_NONE, KEEP_ALL, KEEP_PREFIX, KEEP_ANY, KEEP_WAYS };
+/* Which pending operations of a file a crash keeps; drawn for each file. */
+enum { KEEP_NONE, KEEP_ALL, KEEP_PREFIX, KEEP_ANY, KEEP_CHOICES };
 
 static uint64_t count_pending(const tri_sim_inode *it)
 {
     uint64_t count = 0;
 
-    for (tri_link *link = it->pending.head.next; link != &it->pending.head;
-         link = link->next) {
+    TRI_LIST_EACH (link, &it->pending) {
         count++;
     }
     return count;
 }
 
-static void count_crash(tr_sim *sim, uint64_t way)
+static void count_crash(tr_sim *sim, uint64_t choice)
 {
-    tri_sim_count(sim, TRI_EVENT_crash_none, way == KEEP_NONE);
-    tri_sim_count(sim, TRI_EVENT_crash_all, way == KEEP_ALL);
-    tri_sim_count(sim, TRI_EVENT_crash_prefix, way == KEEP_PREFIX);
-    tri_sim_count(sim, TRI_EVENT_crash_parts, way == KEEP_ANY);
+    tri_sim_count_event(sim, TRI_EVENT_crash_none, choice == KEEP_NONE);
+    tri_sim_count_event(sim, TRI_EVENT_crash_all, choice == KEEP_ALL);
+    tri_sim_count_event(sim, TRI_EVENT_crash_prefix, choice == KEEP_PREFIX);
+    tri_sim_count_event(sim, TRI_EVENT_crash_parts, choice == KEEP_ANY);
 }
 
 static void crash_content(tr_sim *sim, tri_sim_inode *it, tri_rand *rand)
 {
-    uint64_t way = tri_rand_below(rand, KEEP_WAYS);
-    uint64_t keep = way == KEEP_ALL ? UINT64_MAX : 0;
+    uint64_t choice = tri_rand_below(rand, KEEP_CHOICES);
+    uint64_t keep = choice == KEEP_ALL ? UINT64_MAX : 0;
     uint64_t i = 0;
 
     if (tri_list_first(&it->pending) != NULL) {
-        count_crash(sim, way);
+        count_crash(sim, choice);
     }
-    if (way == KEEP_PREFIX) {
+    if (choice == KEEP_PREFIX) {
         keep = tri_rand_below(rand, count_pending(it) + 1);
     }
-    for (tri_link *link = it->pending.head.next; link != &it->pending.head;
-         link = link->next, i++) {
+    TRI_LIST_EACH (link, &it->pending) {
         const tri_sim_operation *op =
             tri_container_of(link, tri_sim_operation, link);
         bool torn =
-            (way == KEEP_PREFIX && i == keep && tri_rand_next(rand) & 1) ||
-            (way == KEEP_ANY && tri_rand_below(rand, 3) == 0);
+            (choice == KEEP_PREFIX && i == keep && tri_rand_next(rand) & 1) ||
+            (choice == KEEP_ANY && tri_rand_below(rand, 3) == 0);
         bool kept =
-            i < keep || (way == KEEP_ANY && tri_rand_below(rand, 2) == 0);
+            i < keep || (choice == KEEP_ANY && tri_rand_below(rand, 2) == 0);
+        i++;
         if (op->is_lost) {
             continue;
         }
@@ -83,14 +94,15 @@ static void crash_content(tr_sim *sim, tri_sim_inode *it, tri_rand *rand)
             tri_sim_inode_apply(it, op);
         }
     }
-    tri_sim_pending_drop(it);
+    tri_sim_inode_drop_pending(it);
 }
 
 /*
- * Those who had the file open when the power went may still hold maps of what
- * they saw, so that stays with them. The platter goes to a new inode.
+ * Separates the platter from files that are still open: their owners may hold
+ * maps of what they saw, so that content stays with the old inode. Returns the
+ * inode that has the platter now.
  */
-static tri_sim_inode *crash_leave_behind(tri_sim_disk *disk, tri_sim_inode *it)
+static tri_sim_inode *crash_separate(tri_sim_disk *disk, tri_sim_inode *it)
 {
     if (it->open_count == 0) {
         return it;
@@ -99,7 +111,7 @@ static tri_sim_inode *crash_leave_behind(tri_sim_disk *disk, tri_sim_inode *it)
     if (fresh == NULL) {
         tr_abort("sim", "no memory for a simulated disk");
     }
-    // At the same place: the order of inodes decides who draws first.
+    // In the place of the old one: the order of inodes is the order of draws.
     tri_list_remove(&fresh->link);
     tri_link_insert(&it->link, &fresh->link);
     it->left_behind = true;
@@ -112,7 +124,7 @@ static tri_sim_inode *crash_leave_behind(tri_sim_disk *disk, tri_sim_inode *it)
     return fresh;
 }
 
-/* A name that differs from the platter's may be either. */
+/* Draws whether an unsynced name is there or not. */
 static void crash_name(tri_sim_disk *disk, tri_sim_inode *it, tri_rand *rand)
 {
     if (it->named == it->named_platter) {
@@ -129,8 +141,7 @@ static void crash_name(tri_sim_disk *disk, tri_sim_inode *it, tri_rand *rand)
 
 static void crash_files(tri_sim_disk *disk, uint32_t node)
 {
-    for (tri_link *link = disk->files.head.next; link != &disk->files.head;
-         link = link->next) {
+    TRI_LIST_EACH (link, &disk->files) {
         tri_file *file = tri_container_of(link, tri_file, link);
         if (file->inode->node == node) {
             file->dead = true;
@@ -145,15 +156,17 @@ void tri_sim_disk_crash(tr_sim *sim, uint32_t node)
     tri_rand *rand = tri_sim_rand(sim, TRI_STREAM_CRASH);
     tri_link *link = disk->inodes.head.prev;
 
+    TRI_CHECK(!sim->stepping);
     crash_files(disk, node);
-    // From the newest: it has the first claim to its name.
+    // From the newest to the oldest: of two files with one name the newer
+    // one keeps it.
     while (link != &disk->inodes.head) {
         tri_sim_inode *it = tri_container_of(link, tri_sim_inode, link);
         link = link->prev;
         if (it->node == node && !it->left_behind) {
             crash_name(disk, it, rand);
             crash_content(sim, it, rand);
-            it = crash_leave_behind(disk, it);
+            it = crash_separate(disk, it);
             if (!tri_content_copy(&it->seen, &it->platter)) {
                 tr_abort("sim", "no memory for a simulated disk");
             }
@@ -165,11 +178,9 @@ void tri_sim_disk_crash(tr_sim *sim, uint32_t node)
 void tri_sim_disk_lose(tr_sim *sim, uint32_t node)
 {
     tri_sim_disk *disk = sim->disk;
-    tri_link *link = disk->inodes.head.next;
 
-    while (link != &disk->inodes.head) {
+    TRI_LIST_EACH_SAFE (link, &disk->inodes) {
         tri_sim_inode *it = tri_container_of(link, tri_sim_inode, link);
-        link = link->next;
         if (it->node == node && !it->left_behind) {
             it->named = false;
             it->named_platter = false;
@@ -180,11 +191,8 @@ void tri_sim_disk_lose(tr_sim *sim, uint32_t node)
 
 void tri_sim_disk_unplug(tr_sim *sim)
 {
-    tri_list *files = &sim->disk->files;
-
     sim->disk->unplugged = true;
-    for (tri_link *link = files->head.next; link != &files->head;
-         link = link->next) {
+    TRI_LIST_EACH (link, &sim->disk->files) {
         tri_container_of(link, tri_file, link)->dead = true;
     }
 }
@@ -192,10 +200,8 @@ void tri_sim_disk_unplug(tr_sim *sim)
 uint64_t tri_sim_disk_unsynced(const tr_sim *sim, uint32_t node)
 {
     uint64_t count = 0;
-    const tri_list *inodes = &sim->disk->inodes;
 
-    for (tri_link *link = inodes->head.next; link != &inodes->head;
-         link = link->next) {
+    TRI_LIST_EACH (link, &sim->disk->inodes) {
         const tri_sim_inode *it = tri_container_of(link, tri_sim_inode, link);
         count += it->node == node ? count_pending(it) : 0;
     }

@@ -1,17 +1,16 @@
 /*
- * sim_disk_lock.c - the locks of simulated files, on ranges of bytes.
+ * sim_disk_lock.c - locks on byte ranges of simulated files.
  *
- * A lock belongs to the open file that took it, as base/world.h wants it, and
- * ends with it or with its node.
- *
- * Invariant: locks of one owner never overlap. Where locks of two owners do,
- * both are shared.
+ * Invariant: locks of one owner never overlap. Where locks of two owners
+ * overlap, both are shared.
  */
-#include "sim/sim_disk.h"
+#include "sim/sim_disk_lock.h"
 
+#include <stdbool.h>
 #include <stdlib.h>
 
-#include "sim/sim_inode.h"
+#include "base/check.h"
+#include "base/list.h"
 
 typedef struct range_lock {
     tri_link link;
@@ -22,12 +21,9 @@ typedef struct range_lock {
 
 void tri_sim_locks_drop(tri_file *file)
 {
-    tri_list *locks = &file->inode->locks;
-    tri_link *link = locks->head.next;
-
-    while (link != &locks->head) {
+    TRI_CHECK(file->magic == TRI_SIM_FILE_MAGIC);
+    TRI_LIST_EACH_SAFE (link, &file->inode->locks) {
         range_lock *lock = tri_container_of(link, range_lock, link);
-        link = link->next;
         if (lock->owner == file) {
             tri_list_remove(&lock->link);
             free(lock);
@@ -39,47 +35,43 @@ void tri_sim_locks_free(tri_sim_inode *it)
 {
     tri_link *link;
 
-    while ((link = tri_list_first(&it->locks)) != NULL) {
-        tri_list_remove(link);
+    while ((link = tri_list_pop_front(&it->locks)) != NULL) {
         free(tri_container_of(link, range_lock, link));
     }
 }
 
-static bool in_the_way(const range_lock *lock, const tri_file *file,
-                       uint64_t begin_at, uint64_t end, int kind)
+static bool conflicts(const range_lock *lock, const tri_file *file,
+                      uint64_t begin, uint64_t end, int kind)
 {
-    return lock->owner != file && lock->begin < end && begin_at < lock->end &&
+    return lock->owner != file && lock->begin < end && begin < lock->end &&
            (kind == TRI_LOCK_EXCLUSIVE || lock->kind == TRI_LOCK_EXCLUSIVE);
 }
 
 /*
- * Takes [begin, end) out of the owner's locks. One that is cut in the middle
- * becomes two, for which `spare` is used.
+ * Removes [begin, end) from the file's own locks. A lock that loses its middle
+ * becomes two; the second is made of *spare, which is then NULL.
  */
-static void cut_own(tri_file *file, uint64_t begin_at, uint64_t end,
-                    range_lock **spare)
+static void release_range(tri_file *file, uint64_t begin, uint64_t end,
+                          range_lock **spare)
 {
     tri_list *locks = &file->inode->locks;
-    tri_link *link = locks->head.next;
 
-    while (link != &locks->head) {
+    TRI_LIST_EACH_SAFE (link, locks) {
         range_lock *lock = tri_container_of(link, range_lock, link);
-        link = link->next;
-        if (lock->owner != file || lock->begin >= end ||
-            begin_at >= lock->end) {
+        if (lock->owner != file || lock->begin >= end || begin >= lock->end) {
             continue;
         }
-        if (lock->begin < begin_at && lock->end > end) {
+        if (lock->begin < begin && lock->end > end) {
             range_lock *tail = *spare;
-            TRI_CHECK(tail != NULL);  // one's own locks never overlap
+            TRI_CHECK(tail != NULL);  // locks of one owner never overlap
             *spare = NULL;
             *tail = *lock;
             tail->link = (tri_link){0};
             tail->begin = end;
-            lock->end = begin_at;
+            lock->end = begin;
             tri_list_push_back(locks, &tail->link);
-        } else if (lock->begin < begin_at) {
-            lock->end = begin_at;
+        } else if (lock->begin < begin) {
+            lock->end = begin;
         } else if (lock->end > end) {
             lock->begin = end;
         } else {
@@ -89,15 +81,12 @@ static void cut_own(tri_file *file, uint64_t begin_at, uint64_t end,
     }
 }
 
-static bool is_locked_by_other(tri_file *file, uint64_t begin_at, uint64_t end,
+static bool is_locked_by_other(tri_file *file, uint64_t begin, uint64_t end,
                                int kind)
 {
-    const tri_list *locks = &file->inode->locks;
-
-    for (tri_link *link = locks->head.next; link != &locks->head;
-         link = link->next) {
-        if (in_the_way(tri_container_of(link, range_lock, link), file, begin_at,
-                       end, kind)) {
+    TRI_LIST_EACH (link, &file->inode->locks) {
+        if (conflicts(tri_container_of(link, range_lock, link), file, begin,
+                      end, kind)) {
             return true;
         }
     }
@@ -107,7 +96,9 @@ static bool is_locked_by_other(tri_file *file, uint64_t begin_at, uint64_t end,
 tr_err tri_sim_file_lock(tri_file *file, uint64_t offset, uint64_t size,
                          int lock)
 {
-    TRI_CHECK(lock >= TRI_LOCK_NONE && lock <= TRI_LOCK_EXCLUSIVE);
+    TRI_CHECK(file->magic == TRI_SIM_FILE_MAGIC);
+    TRI_CHECK(lock >= TRI_LOCK_NONE);
+    TRI_CHECK(lock <= TRI_LOCK_EXCLUSIVE);
     if (size == 0 || !tri_sim_range_fits(offset, size)) {
         return TR_EINVAL;
     }
@@ -125,7 +116,7 @@ tr_err tri_sim_file_lock(tri_file *file, uint64_t offset, uint64_t size,
         free(added);
         return TR_ENOMEM;
     }
-    cut_own(file, offset, end, &spare);
+    release_range(file, offset, end, &spare);
     free(spare);
     if (lock == TRI_LOCK_NONE) {
         free(added);

@@ -1,28 +1,31 @@
 /*
  * sim_inode.c - a file of the simulated disk: its name and its contents.
  *
- * Invariant: seen == platter + pending, in order (but for maps, and for writes
- * that a fault lost). An inode lives while it is open, or has a name now or on
- * the platter.
+ * Invariant: seen == platter + pending, in order (except for writes through
+ * maps, and for writes that a fault lost). An inode lives while it is open, or
+ * has a name that is seen or on the platter.
  */
 #include "sim/sim_inode.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-void tri_sim_pending_drop(tri_sim_inode *it)
+#include "base/check.h"
+#include "sim/sim_disk_lock.h"
+
+void tri_sim_inode_drop_pending(tri_sim_inode *it)
 {
     tri_link *link;
 
-    while ((link = tri_list_first(&it->pending)) != NULL) {
-        tri_list_remove(link);
+    while ((link = tri_list_pop_front(&it->pending)) != NULL) {
         free(tri_container_of(link, tri_sim_operation, link));
     }
 }
 
 void tri_sim_inode_free(tri_sim_inode *it)
 {
-    tri_sim_pending_drop(it);
+    TRI_CHECK(it->open_count == 0);
+    tri_sim_inode_drop_pending(it);
     tri_sim_locks_free(it);
     tri_content_fini(&it->seen);
     tri_content_fini(&it->platter);
@@ -40,8 +43,7 @@ void tri_sim_inode_free_if_unused(tri_sim_inode *it)
 tri_sim_inode *tri_sim_inode_find(const tri_sim_disk *disk, uint32_t node,
                                   const char *path)
 {
-    for (tri_link *link = disk->inodes.head.next; link != &disk->inodes.head;
-         link = link->next) {
+    TRI_LIST_EACH (link, &disk->inodes) {
         tri_sim_inode *it = tri_container_of(link, tri_sim_inode, link);
         if (it->node == node && it->named && strcmp(it->path, path) == 0) {
             return it;
@@ -85,12 +87,9 @@ static bool same_folder(const tri_sim_inode *a, const tri_sim_inode *b)
 
 void tri_sim_folder_sync(tri_sim_disk *disk, tri_sim_inode *it)
 {
-    tri_link *link = disk->inodes.head.next;
-
-    it->open_count++;  // it must not be freed on the way
-    while (link != &disk->inodes.head) {
+    it->open_count++;  // keeps it alive during the loop
+    TRI_LIST_EACH_SAFE (link, &disk->inodes) {
         tri_sim_inode *other = tri_container_of(link, tri_sim_inode, link);
-        link = link->next;
         if (same_folder(other, it)) {
             other->named_platter = other->named;
             tri_sim_inode_free_if_unused(other);
@@ -101,6 +100,7 @@ void tri_sim_folder_sync(tri_sim_disk *disk, tri_sim_inode *it)
 
 void tri_sim_inode_apply(tri_sim_inode *it, const tri_sim_operation *op)
 {
+    TRI_CHECK(!op->is_lost);
     bool done = op->is_truncate ? tri_content_resize(&it->platter, op->offset)
                                 : tri_content_write(&it->platter, op->bytes,
                                                     op->size, op->offset);

@@ -10,8 +10,18 @@
  */
 #include "sim/sim_net.h"
 
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "base/check.h"
+#include "base/list.h"
+#include "base/rand.h"
+#include "sim/sim.h"
+#include "sim/sim_event.h"
+#include "sim/sim_fault.h"
+#include "sim/sim_node.h"
+#include "sim/sim_stream.h"
 
 #define TAIL_FACTOR   10
 #define SLOW_FACTOR   UINT32_C(20)
@@ -24,8 +34,8 @@ typedef struct net_link {
     uint32_t slow_factor;
     tr_nanos last_due;  // of the newest message on it
     bool clogged;
-    tri_sim_event clog_end;  // while clogged
-    tri_list held;           // what has come since then
+    tri_sim_event clog_end;  // armed while clogged
+    tri_list held;           // packets that arrived while clogged
 } net_link;
 
 typedef struct packet {
@@ -63,8 +73,10 @@ static tr_nanos until(const tri_sim_net *net, tr_nanos span)
 
 /* ---- messages ---- */
 
+/* Takes a packet out of the net; the caller owns it then. */
 static void packet_take(packet *it)
 {
+    TRI_CHECK(it->net->in_flight > 0);
     tri_sim_event_cancel(it->net->sim, &it->event);
     it->net->in_flight--;
     tri_list_remove(&it->link);
@@ -76,18 +88,18 @@ static void packet_free(packet *it)
     free(it);
 }
 
-static void hand_over(packet *it)
+static void deliver_packet(packet *it)
 {
     tri_sim_net *net = it->net;
 
-    packet_take(it);  // the receiver may forget all that is on the way
+    packet_take(it);  // first: the receiver may call tri_sim_net_forget
     if (link_of(net, it->from, it->to)->cut_until <= net->sim->now) {
         net->deliver(net->user, it->from, it->to, it->bytes, it->size);
     }
     free(it);
 }
 
-static void arrive(tr_sim *sim, tri_sim_event *event)
+static void on_arrival(tr_sim *sim, tri_sim_event *event)
 {
     packet *it = tri_container_of(event, packet, event);
     net_link *link = link_of(it->net, it->from, it->to);
@@ -98,22 +110,23 @@ static void arrive(tr_sim *sim, tri_sim_event *event)
         tri_list_push_back(&link->held, &it->link);
         return;
     }
-    hand_over(it);
+    deliver_packet(it);
 }
 
-static void clog_is_over(tr_sim *sim, tri_sim_event *event)
+static void on_clog_end(tr_sim *sim, tri_sim_event *event)
 {
     net_link *link = tri_container_of(event, net_link, clog_end);
     tri_link *first;
 
     (void)sim;
     link->clogged = false;
-    // If a receiver clogs it again, the rest waits on.
+    // A receiver may clog the link again; the rest then stays held.
     while (!link->clogged && (first = tri_list_first(&link->held)) != NULL) {
-        hand_over(tri_container_of(first, packet, link));
+        deliver_packet(tri_container_of(first, packet, link));
     }
 }
 
+/* NULL: the link to or from something outside of the nodes. */
 static tr_nanos draw_latency(tri_sim_net *net, const net_link *link)
 {
     tri_rand *rand = tri_sim_rand(net->sim, TRI_STREAM_LATENCY);
@@ -123,12 +136,26 @@ static tr_nanos draw_latency(tri_sim_net *net, const net_link *link)
 
     bool in_tail =
         latency->tail > 0 && tri_rand_below(rand, latency->tail) == 0;
-    tri_sim_count(net->sim, TRI_EVENT_latency_tail, in_tail);
+    tri_sim_count_event(net->sim, TRI_EVENT_latency_tail, in_tail);
     if (in_tail) {
         span *= TAIL_FACTOR;
     }
-    if (link->slow_until > net->sim->now) {
+    if (link != NULL && link->slow_until > net->sim->now) {
         span *= link->slow_factor;
+    }
+    return span;
+}
+
+/* Draws the time that a message takes, with the fault `delay`. */
+static tr_nanos draw_span_of(tri_sim_net *net, const net_link *link,
+                             uint32_t from)
+{
+    tr_sim *sim = net->sim;
+    tr_nanos span = draw_latency(net, link);
+
+    if (tri_sim_strikes(sim, TRI_FAULT_delay, from)) {
+        span += (tr_nanos)tri_sim_fault_below(sim, TRI_FAULT_delay,
+                                              (uint64_t)sim->delay_max);
     }
     return span;
 }
@@ -142,7 +169,7 @@ static void flip_a_bit(packet *it)
     }
 }
 
-/* Puts one copy on the way. */
+/* Sends one copy of a message. */
 static tr_err launch(tri_sim_net *net, uint32_t from, uint32_t to,
                      const void *bytes, size_t size)
 {
@@ -154,7 +181,7 @@ static tr_err launch(tri_sim_net *net, uint32_t from, uint32_t to,
         return TR_ENOMEM;
     }
     memset(it, 0, sizeof(*it));
-    it->event.fn = arrive;
+    it->event.fn = on_arrival;
     it->net = net;
     it->from = from;
     it->to = to;
@@ -165,11 +192,7 @@ static tr_err launch(tri_sim_net *net, uint32_t from, uint32_t to,
     if (tri_sim_strikes(sim, TRI_FAULT_bit_flip, from)) {
         flip_a_bit(it);
     }
-    tr_nanos span = draw_latency(net, link);
-    if (tri_sim_strikes(sim, TRI_FAULT_delay, from)) {
-        span += (tr_nanos)tri_sim_fault_below(sim, TRI_FAULT_delay,
-                                              (uint64_t)sim->delay_max);
-    }
+    tr_nanos span = draw_span_of(net, link, from);
     tr_nanos due = until(net, span);
     if (!tri_sim_strikes(sim, TRI_FAULT_reorder, from)) {
         due = (tr_nanos)tri_max((uint64_t)due, (uint64_t)link->last_due);
@@ -189,6 +212,7 @@ tr_err tri_sim_net_send(tri_sim_net *net, uint32_t from, uint32_t to,
     if (size > TRI_SIM_MESSAGE_MAX) {
         return TR_EINVAL;
     }
+    TRI_CHECK(bytes != NULL || size == 0);
     if (link->cut_until > net->sim->now ||
         tri_sim_strikes(net->sim, TRI_FAULT_drop, from)) {
         return TR_OK;
@@ -197,6 +221,29 @@ tr_err tri_sim_net_send(tri_sim_net *net, uint32_t from, uint32_t to,
         TR_TRY(launch(net, from, to, bytes, size));
     }
     return launch(net, from, to, bytes, size);
+}
+
+/* ---- segments of streams ---- */
+
+/* Returns the link, or NULL if an end of it is not a node. */
+static net_link *link_or_none(tri_sim_net *net, uint32_t from, uint32_t to)
+{
+    if (from == TRI_SIM_NO_NODE || to == TRI_SIM_NO_NODE || from == to) {
+        return NULL;
+    }
+    return link_of(net, from, to);
+}
+
+bool tri_sim_net_is_open(tri_sim_net *net, uint32_t from, uint32_t to)
+{
+    const net_link *link = link_or_none(net, from, to);
+
+    return link == NULL || (link->cut_until <= net->sim->now && !link->clogged);
+}
+
+tr_nanos tri_sim_net_draw(tri_sim_net *net, uint32_t from, uint32_t to)
+{
+    return draw_span_of(net, link_or_none(net, from, to), from);
 }
 
 /* ---- links ---- */
@@ -253,11 +300,8 @@ void tri_sim_net_heal(tri_sim_net *net)
 
 static void forget_in(tri_list *list, uint32_t node)
 {
-    tri_link *it = list->head.next;
-
-    while (it != &list->head) {
-        packet *p = tri_container_of(it, packet, link);
-        it = it->next;
+    TRI_LIST_EACH_SAFE (link, list) {
+        packet *p = tri_container_of(link, packet, link);
         if (p->to == node) {
             packet_free(p);
         }
@@ -266,13 +310,14 @@ static void forget_in(tri_list *list, uint32_t node)
 
 void tri_sim_net_forget(tri_sim_net *net, uint32_t node)
 {
+    TRI_CHECK(node < net->nodes);
     forget_in(&net->packets, node);
     for (uint32_t from = 0; from < net->nodes; from++) {
         forget_in(&link_of(net, from, node)->held, node);
     }
 }
 
-/* ---- trouble ---- */
+/* ---- faults ---- */
 
 static tr_nanos draw_span(tr_sim *sim, tri_sim_fault fault)
 {
@@ -280,7 +325,7 @@ static tr_nanos draw_span(tr_sim *sim, tri_sim_fault fault)
            1;
 }
 
-/* Two different nodes. */
+/* Draws two different nodes. */
 static void draw_link(tri_sim_net *net, tri_sim_fault fault, uint32_t *from,
                       uint32_t *to)
 {
@@ -289,7 +334,7 @@ static void draw_link(tri_sim_net *net, tri_sim_fault fault, uint32_t *from,
     *to += *to >= *from;
 }
 
-/* Some of the nodes, as bits: at least one, and never all. */
+/* Draws a set of nodes, as bits: at least one, and not all. */
 static uint64_t draw_set(tri_sim_net *net, tri_sim_fault fault)
 {
     uint64_t all =
@@ -298,7 +343,7 @@ static uint64_t draw_set(tri_sim_net *net, tri_sim_fault fault)
     return tri_sim_fault_below(net->sim, fault, all - 1) + 1;
 }
 
-/* What the set sends to the others is lost; it still hears them. */
+/* Cuts the links from the set to the others, but not those back. */
 static void cut_one_way(tri_sim_net *net, uint64_t set, tr_nanos span)
 {
     for (uint32_t from = 0; from < net->nodes; from++) {
@@ -311,8 +356,8 @@ static void cut_one_way(tri_sim_net *net, uint64_t set, tr_nanos span)
 }
 
 /*
- * All links of the set are clogged, and let go one after the other in any
- * order: each side hears another part of the past first.
+ * Clogs all links of the set, each for a time of its own: when they open one
+ * after the other, every node learns of the past in another order.
  */
 static void swizzle(tri_sim_net *net, uint64_t set)
 {
@@ -334,33 +379,33 @@ void tri_sim_net_trouble(tri_sim_net *net)
     if (net->nodes < 2) {
         return;
     }
-    if (tri_sim_strikes(sim, TRI_FAULT_partition, TRI_SIM_NOBODY)) {
+    if (tri_sim_strikes(sim, TRI_FAULT_partition, TRI_SIM_NO_NODE)) {
         uint64_t set = draw_set(net, TRI_FAULT_partition);
         tri_sim_net_partition(net, set, draw_span(sim, TRI_FAULT_partition));
     }
-    if (tri_sim_strikes(sim, TRI_FAULT_half_open, TRI_SIM_NOBODY)) {
+    if (tri_sim_strikes(sim, TRI_FAULT_half_open, TRI_SIM_NO_NODE)) {
         draw_link(net, TRI_FAULT_half_open, &from, &to);
         tri_sim_net_cut(net, from, to, draw_span(sim, TRI_FAULT_half_open));
     }
-    if (tri_sim_strikes(sim, TRI_FAULT_slow_link, TRI_SIM_NOBODY)) {
+    if (tri_sim_strikes(sim, TRI_FAULT_slow_link, TRI_SIM_NO_NODE)) {
         draw_link(net, TRI_FAULT_slow_link, &from, &to);
         tri_sim_net_slow(net, from, to, draw_span(sim, TRI_FAULT_slow_link),
                          SLOW_FACTOR);
     }
-    if (tri_sim_strikes(sim, TRI_FAULT_clog, TRI_SIM_NOBODY)) {
+    if (tri_sim_strikes(sim, TRI_FAULT_clog, TRI_SIM_NO_NODE)) {
         draw_link(net, TRI_FAULT_clog, &from, &to);
         tri_sim_net_clog(net, from, to, draw_span(sim, TRI_FAULT_clog));
     }
-    if (tri_sim_strikes(sim, TRI_FAULT_one_way, TRI_SIM_NOBODY)) {
+    if (tri_sim_strikes(sim, TRI_FAULT_one_way, TRI_SIM_NO_NODE)) {
         uint64_t set = draw_set(net, TRI_FAULT_one_way);
         cut_one_way(net, set, draw_span(sim, TRI_FAULT_one_way));
     }
-    if (tri_sim_strikes(sim, TRI_FAULT_swizzle, TRI_SIM_NOBODY)) {
+    if (tri_sim_strikes(sim, TRI_FAULT_swizzle, TRI_SIM_NO_NODE)) {
         swizzle(net, draw_set(net, TRI_FAULT_swizzle));
     }
 }
 
-/* ---- the whole ---- */
+/* ---- making and freeing ---- */
 
 tr_err tri_sim_net_new(tri_sim_net **out, tr_sim *sim, uint32_t nodes,
                        tri_sim_deliver_fn deliver, void *user)
@@ -384,7 +429,7 @@ tr_err tri_sim_net_new(tri_sim_net **out, tr_sim *sim, uint32_t nodes,
         .least = LATENCY_LEAST, .most = LATENCY_MOST, .tail = LATENCY_TAIL};
     tri_list_init(&net->packets);
     for (uint32_t i = 0; i < nodes * nodes; i++) {
-        net->links[i].clog_end.fn = clog_is_over;
+        net->links[i].clog_end.fn = on_clog_end;
         tri_list_init(&net->links[i].held);
     }
     *out = net;

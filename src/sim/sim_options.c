@@ -1,21 +1,26 @@
 /*
- * sim_options.c - the options of a run: taken, or refused with a reason.
+ * sim_options.c - checks and copies the options of a run.
  *
- * Invariant: what is taken has no value that would be read as another one; a
- * probability above 1 is a mistake, not certainty.
+ * Invariant: a value that makes no sense is refused, never taken for another
+ * one: a probability above 1 is a mistake, not certainty.
  */
 #include "sim/sim_options.h"
 
 #include <inttypes.h>
+#include <stddef.h>
 
 #include "base/log.h"
 #include "base/options.h"
+#include "base/world.h"
+#include "sim/sim.h"
+#include "sim/sim_fault.h"
+#include "troupe/base.h"
 
 #define LIMIT_DEFAULT     TR_MINUTES(60)
 #define QUIET_DEFAULT     TR_SECONDS(60)
 #define STEP_COST_DEFAULT INT64_C(1000)
 
-/* A span of 0 stands for a default. */
+/* Returns true if the span is one; 0 stands for the default. */
 static bool is_span(const char *name, tr_nanos span, tri_text *why)
 {
     if (span < 0) {
@@ -29,15 +34,15 @@ static bool is_span(const char *name, tr_nanos span, tri_text *why)
 
 static bool is_chance(const char *name, double p, tri_text *why)
 {
-    bool is_one = p >= 0.0 && p <= 1.0;  // false of a NaN
+    bool is_valid = p >= 0.0 && p <= 1.0;  // false if p is a NaN
 
-    if (!is_one) {
+    if (!is_valid) {
         tri_text_add(why,
                      "tr_faults: .%s is %g: a probability is from 0.0 "
                      "to 1.0",
                      name, p);
     }
-    return is_one;
+    return is_valid;
 }
 
 static bool take_faults(tr_faults *own, const tr_faults *faults, tri_text *why)
@@ -97,7 +102,7 @@ bool tri_sim_options_check(const tr_sim_options *options)
     tri_text_init(&why, line, sizeof(line));
     bool ok = tri_sim_options_take(&own, &faults, options, &why);
     if (!ok) {
-        // There is no run that could say it.
+        // At the real time: there is no run, and no virtual clock.
         tri_log_write(TRI_LOG_ERROR, world->ops->wall(world), NULL, "sim",
                       line);
     }

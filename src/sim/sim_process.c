@@ -1,36 +1,45 @@
 /*
- * sim_process.c - the processes of the nodes: coming up, ending, being killed.
- *
- * All that may wait runs in threads of the world, and so does bringing a node
- * up and closing it.
+ * sim_process.c - the processes of the nodes: coming up, ending in good order,
+ * being killed.
  *
  *     down -> booting -> up -> (closing) -> down ...
  *
- * A killed system is not freed at once: a thread of the workload may wait in
- * it, and does so until its time is over, as a client of a dead node would.
- * It is buried, which is to say that it is never stepped again, and closed
- * when the run is over and nobody looks any more.
+ * Everything that may wait runs in threads of the world, and so do booting and
+ * closing a node.
  *
- * The library's threads in it, those of a store, are treated likewise.
+ * A killed system is not freed at once: a thread of the workload may wait in
+ * it, and does so until its time is over, as a client of a dead node would. It
+ * is frozen, which means that it is never stepped again, and closed when the
+ * run is over. The library's threads in it, those of a store, are frozen, too.
  *
  * Invariant: node->sys is set exactly while the node is up. When a node is
- * killed, its threads are gone or stand still, and its disk has lost power,
- * before the next step of the world.
+ * killed, its threads are gone or frozen, and its disk has lost power, before
+ * the next step of the world.
  */
 #include "sim/sim_process.h"
 
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "sim/sim_disk.h"
-#include "sim/sim_schedule.h"
+#include "base/check.h"
+#include "base/world.h"
+#include "sim/sim.h"
+#include "sim/sim_disk_crash.h"
+#include "sim/sim_error.h"
+#include "sim/sim_fault.h"
+#include "sim/sim_run.h"
+#include "sim/sim_system.h"
+#include "sim/sim_tcp.h"
+#include "sim/sim_thread.h"
 #include "sim/sim_trace.h"
 #include "troupe/observe.h"
+#include "troupe/sim.h"
 
 #define BOOT_RETRY TR_MS(500)
 
-/* ---- nodes ---- */
+/* ---- coming up ---- */
 
 static const char *level_name(uint32_t level)
 {
@@ -39,8 +48,8 @@ static const char *level_name(uint32_t level)
     return level < TRI_COUNT_OF(names) ? names[level] : "-";
 }
 
-/* The log of a node is part of the trace: where none is wanted, it is lost. */
-static void log_of_node(void *user, const tr_log_record *record)
+/* Writes the log of a node into the trace, if there is one. */
+static void log_to_trace(void *user, const tr_log_record *record)
 {
     const tri_run_node *rn = user;
 
@@ -62,11 +71,11 @@ static tr_err open_node(tri_run *it, tri_boot *b)
 
     snprintf(name, sizeof(name), "node-%" PRIu32, rn->node->index);
     TR_TRY(tr_system_open(&b->sys, .name = name, .world = &rn->node->world,
-                          .log = log_of_node, .log_user = rn));
+                          .log = log_to_trace, .log_user = rn));
     if (it->options.node != NULL && !it->over) {
         err = it->options.node(b->sys, rn->node->index, it->options.user);
     }
-    // After the run, clean_up ends the system.
+    // While the run is cleaned up, sim_run.c closes the system.
     if (err != TR_OK && !it->over) {
         (void)tr_system_close(b->sys, 0);
         b->sys = NULL;
@@ -74,7 +83,7 @@ static tr_err open_node(tri_run *it, tri_boot *b)
     return err;
 }
 
-/* The number comes behind the words: those are what failures share. */
+/* The index comes last: failures are compared up to the first number. */
 static void fail_boot(tri_run *it, uint32_t index, tr_err err)
 {
     char why[TRI_SIM_WHY_MAX];
@@ -85,7 +94,7 @@ static void fail_boot(tri_run *it, uint32_t index, tr_err err)
     tri_run_fail(it, "a node did not come up", err, why);
 }
 
-/* Until it is up: a boot that a fault has spoilt is tried again. */
+/* Tries again after BOOT_RETRY while faults may be the cause of an error. */
 static void boot_until_up(tri_run *it, tri_boot *b)
 {
     tri_run_node *rn = b->rn;
@@ -117,17 +126,19 @@ static void boot_main(void *arg)
 {
     tri_boot *b = arg;
 
+    TRI_CHECK(!b->ended);
     boot_until_up(b->rn->owner, b);
     b->ended = true;
 }
 
 /*
- * A main thread of a process. It is one of the library's for the world: if
- * its node is killed it stands still, and ends by itself after the run.
+ * Starts a main thread of a process. Its name begins with "tr-", so the world
+ * treats it like one of the library: if its node is killed it is frozen, and
+ * it ends by itself after the run.
  */
-static void process_thread(tri_run_node *rn, const char *name,
-                           void (*main)(void *boot), tr_system *sys,
-                           tri_run_state state)
+static void start_process_thread(tri_run_node *rn, const char *name,
+                                 void (*main)(void *boot), tr_system *sys,
+                                 tri_run_state state)
 {
     tri_run *it = rn->owner;
     tri_world *world = &rn->node->world;
@@ -147,28 +158,30 @@ static void process_thread(tri_run_node *rn, const char *name,
         tri_run_fail(it, "no thread for a node", err, "");
         return;
     }
+    TRI_CHECK(rn->boot == NULL);
     rn->boot = b;
     rn->state = state;
 }
 
 void tri_run_boot(tri_run_node *rn)
 {
-    process_thread(rn, "tr-boot", boot_main, NULL, TRI_RUN_BOOTING);
+    TRI_CHECK(rn->node->sys == NULL);
+    start_process_thread(rn, "tr-boot", boot_main, NULL, TRI_RUN_BOOTING);
 }
 
-/* After its end: outside, since there is no process. */
+/* Waits until the node may boot again. Runs outside: there is no process. */
 static void boot_again_main(void *arg)
 {
     tri_run_node *rn = arg;
     tri_world *outside = &rn->owner->sim->outside.world;
     tr_nanos until = rn->owner->sim->now + rn->down;
 
-    // Early wakes are no reason; to be hurried is.
+    // A park may return early; only boot_now ends the wait before its time.
     while (rn->owner->sim->now < until &&
-           outside->ops->park(outside, &rn->hurry, 0,
+           outside->ops->park(outside, &rn->boot_now, 0,
                               until - rn->owner->sim->now) &&
            // Relaxed: the world is one thread.
-           atomic_load_explicit(&rn->hurry, memory_order_relaxed) == 0) {
+           atomic_load_explicit(&rn->boot_now, memory_order_relaxed) == 0) {
         // Still down.
     }
     tri_run_boot(rn);
@@ -190,12 +203,12 @@ static void set_down(tri_run_node *rn, tr_nanos down)
 {
     rn->down = down < TR_FOREVER / 2 ? down : TR_FOREVER / 2;
     // Relaxed: the world is one thread.
-    atomic_store_explicit(&rn->hurry, 0, memory_order_relaxed);
+    atomic_store_explicit(&rn->boot_now, 0, memory_order_relaxed);
 }
 
-/* ---- the end of a process ---- */
+/* ---- ending in good order ---- */
 
-/* If its node is killed meanwhile, this goes on after the run. */
+/* Closes the system. If the node is killed meanwhile, ends after the run. */
 static void shutdown_main(void *arg)
 {
     tri_boot *b = arg;
@@ -235,7 +248,8 @@ void tr_sim_shutdown(tr_sim *sim, uint32_t index, tr_nanos timeout,
     set_down(rn, down);
     rn->timeout = timeout;
     rn->node->sys = NULL;
-    process_thread(rn, "tr-shutdown", shutdown_main, sys, TRI_RUN_CLOSING);
+    start_process_thread(rn, "tr-shutdown", shutdown_main, sys,
+                         TRI_RUN_CLOSING);
 }
 
 tr_err tr_sim_shutdown_report(const tr_sim *sim, uint32_t index,
@@ -259,7 +273,9 @@ tr_err tr_sim_shutdown_report(const tr_sim *sim, uint32_t index,
     return rn->closed;
 }
 
-/* Inside tr_system_open a system is only half of one, and cannot be buried. */
+/* ---- being killed ---- */
+
+/* A system can be frozen only after tr_system_open has returned. */
 static bool can_kill(const tri_run_node *rn)
 {
     return rn->state == TRI_RUN_UP || rn->state == TRI_RUN_CLOSING ||
@@ -270,7 +286,9 @@ void tri_run_kill(tri_run *it, tri_run_node *rn, tr_nanos down, bool lose_disk)
 {
     tri_sim_node *node = rn->node;
 
-    if (!can_kill(rn) || !tri_sim_bury(node)) {
+    TRI_CHECK(it->sim->running == NULL);
+    TRI_CHECK(!it->sim->stepping);
+    if (!can_kill(rn) || !tri_sim_systems_freeze(node)) {
         return;
     }
     tri_sim_note(it->sim, TRI_KIND_NODE, node->index, TRI_NODE_DOWN,
@@ -284,13 +302,14 @@ void tri_run_kill(tri_run *it, tri_run_node *rn, tr_nanos down, bool lose_disk)
     rn->state = TRI_RUN_DOWN;
     rn->boot = NULL;
     node->sys = NULL;
-    tri_sim_resume(node);
-    tri_sim_bury_threads(node);
+    tri_sim_node_resume(node);
+    tri_sim_threads_freeze(node);
+    tri_sim_tcp_kill(node);
     tri_sim_disk_crash(it->sim, node->index);
     if (tri_sim_strikes(it->sim, TRI_FAULT_disk_lost, node->index)) {
         lose_disk = true;
     }
-    tri_sim_count(it->sim, TRI_EVENT_disk_kept, !lose_disk);
+    tri_sim_count_event(it->sim, TRI_EVENT_disk_kept, !lose_disk);
     if (lose_disk) {
         tri_sim_disk_lose(it->sim, node->index);
     }
@@ -302,12 +321,12 @@ void tr_sim_kill(tr_sim *sim, uint32_t index, tr_nanos down)
     TRI_CHECK(sim->run != NULL);
     TRI_CHECK(index < sim->node_count);
     sim->nodes[index]->kill_wanted = true;
-    sim->nodes[index]->down = down;
+    sim->nodes[index]->down_wanted = down;
 }
 
 void tr_sim_replace(tr_sim *sim, uint32_t index, tr_nanos down)
 {
     tr_sim_kill(sim, index, down);
-    sim->nodes[index]->disk_wanted = true;
+    sim->nodes[index]->lose_disk_wanted = true;
     sim->disk_replaced = true;
 }

@@ -1,32 +1,42 @@
 /*
  * sim_run.c - a whole program under simulation: nodes, workload, faults.
  *
- * Every node is a system of its own, with its own clock and disk. All that
- * may wait runs in threads of the world: bringing nodes up (sim_process.c),
- * the workload, the last look. Main only takes steps, and after each one
- * decides what goes wrong and whether the program is still right
- * (sim_trouble.c).
+ * Every node is a system of its own, with its own clock and disk. Everything
+ * that may wait runs in threads of the world: booting nodes (sim_process.c),
+ * the workload, the check at the end. Main only takes steps; after each one
+ * sim_after_step.c checks the program and lets faults strike.
  *
- * Invariant: result, trace and checks are of the run alone. They are closed
- * before anything is cleaned up, which the world does calmly and unseen; what
- * cannot be ended then is left behind, and said so.
+ * Invariant: result, trace and checks are of the run alone. They end before
+ * anything is cleaned up; the clean-up has no faults. Systems that cannot be
+ * closed then are left behind, with a line in the log.
  */
 #include "sim/sim_run.h"
 
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/check.h"
 #include "base/log.h"
-#include "core/probe.h"
+#include "base/text.h"
+#include "base/world.h"
+#include "core/system.h"
+#include "sim/sim_after_step.h"
 #include "sim/sim_check.h"
-#include "sim/sim_disk.h"
+#include "sim/sim_disk_crash.h"
+#include "sim/sim_error.h"
+#include "sim/sim_node.h"
 #include "sim/sim_options.h"
-#include "sim/sim_process.h"
-#include "sim/sim_schedule.h"
+#include "sim/sim_report.h"
+#include "sim/sim_step.h"
 #include "sim/sim_stray.h"
-#include "sim/sim_watch.h"
-#include "system/layers.h"
+#include "sim/sim_system.h"
+#include "sim/sim_thread.h"
+#include "sim/sim_watchdog.h"
+#include "system/guardian.h"
+#include "system/probe.h"
+#include "troupe/system.h"
 
 #define CLEAN_UP_TIME  TR_SECONDS(1)
 #define CLEAN_UP_STEPS UINT64_C(1000000)
@@ -54,20 +64,20 @@ static bool function_ended(tri_run *it)
     return it->ended;
 }
 
-/* Runs the world until `done`; false if the run has failed before. */
-static bool drive(tri_run *it, bool (*done)(tri_run *it), const char *what)
+/* Runs the world until `done`. Returns false if the run fails before. */
+static bool run_until(tri_run *it, bool (*done)(tri_run *it), const char *what)
 {
     tr_sim *sim = it->sim;
 
     while (!sim->failed && !done(it)) {
         bool went_on = tri_sim_step(sim, it->end);
-        bool dry = !went_on && tri_sim_next(sim) == TR_FOREVER;
-        if (!sim->failed && !dry && sim->now >= it->end && !done(it)) {
+        bool is_stuck = !went_on && tri_sim_next_due(sim) == TR_FOREVER;
+        if (!sim->failed && !is_stuck && sim->now >= it->end && !done(it)) {
             (void)tr_sim_fail(sim,
                               "%s: has not ended within the limit of %" PRId64
                               " s; tr_sim_options.limit sets another",
                               what, it->options.limit / TR_SECONDS(1));
-        } else if (!sim->failed && dry && !done(it)) {
+        } else if (!sim->failed && is_stuck && !done(it)) {
             (void)tr_sim_fail(sim,
                               "%s: nothing is left to do (a deadlock, "
                               "or a wake-up was lost)",
@@ -96,6 +106,7 @@ static bool call_function(tri_run *it, const char *what,
     if (fn == NULL) {
         return true;
     }
+    TRI_CHECK(!it->over);
     it->ended = false;
     it->fn = fn;
     tr_err err =
@@ -104,8 +115,8 @@ static bool call_function(tri_run *it, const char *what,
         tri_run_fail(it, what, err, "");
         return false;
     }
-    if (!drive(it, function_ended, what)) {
-        return false;  // clean_up sees to the thread
+    if (!run_until(it, function_ended, what)) {
+        return false;  // clean_up freezes the thread
     }
     outside->ops->thread_join(outside, thread);
     if (it->err != TR_OK) {
@@ -115,13 +126,14 @@ static bool call_function(tri_run *it, const char *what,
     return true;
 }
 
-static void settle(tri_run *it)
+/* Runs the world without faults for options.quiet_time. */
+static void run_quiet_time(tri_run *it)
 {
     tr_sim *sim = it->sim;
     tr_nanos until = sim->now + it->options.quiet_time;
 
     while (!sim->failed && sim->now < until && tri_sim_step(sim, until)) {
-        // Each turn is a step.
+        // tri_sim_step does the work.
     }
 }
 
@@ -147,9 +159,9 @@ static void run_phases(tri_run *it)
     for (uint32_t i = 0; i < it->sim->node_count; i++) {
         tri_run_boot(&it->nodes[i]);
     }
-    // What happens before the program is there is of no interest.
+    // No faults before the program is up.
     it->sim->calm = true;
-    if (!drive(it, all_up, "bringing the nodes up")) {
+    if (!run_until(it, all_up, "bringing the nodes up")) {
         return;
     }
     it->sim->calm = false;
@@ -157,10 +169,10 @@ static void run_phases(tri_run *it)
         return;
     }
     tri_run_calm(it);
-    if (!drive(it, all_up, "bringing the nodes up again")) {
+    if (!run_until(it, all_up, "bringing the nodes up again")) {
         return;
     }
-    settle(it);
+    run_quiet_time(it);
     if (!it->sim->failed) {
         tri_sim_check(it->sim, true);
     }
@@ -170,38 +182,42 @@ static void run_phases(tri_run *it)
     }
 }
 
-/* Ends one system as well as it goes. */
+/* ---- cleaning up ---- */
+
+/*
+ * Closes a system, if it is not NULL, and ignores errors. The thread that would
+ * free its probes does not run any more.
+ */
 static void close_quietly(tr_system **sys)
 {
     tr_system *taken = *sys;
 
     *sys = NULL;
     if (taken != NULL) {
+        tri_probes_free_all(taken);
         (void)tr_system_close(taken, CLEAN_UP_TIME);
     }
 }
 
 /*
- * Whether a system of the workload can be closed for it. Not if the workload
- * stands inside its opening or closing, or has a probe in it.
+ * Returns true if clean_up can close a system that the workload opened. It
+ * cannot while the workload is inside opening or closing it.
  */
-static bool is_left_open(const tri_sim_attached *at)
+static bool can_close(const tri_sim_attached *at)
 {
     tr_system *sys = at->driven->system;
-    tri_layers *layers = tri_layers_of(sys);
 
-    // Relaxed, both: the world is one thread.
-    return layers->dead_letters != NULL &&
-           atomic_load_explicit(&layers->probes, memory_order_relaxed) == 0 &&
+    // Relaxed: the world is one thread.
+    return tri_guardians_exist(sys) &&
            atomic_load_explicit(&sys->terminating, memory_order_relaxed) == 0;
 }
 
-/* One that the workload opened and has not closed, or NULL. */
+/* Returns a system that the workload opened and has not closed, or NULL. */
 static tr_system *client_left_open(tr_sim *sim)
 {
     for (uint32_t i = 0; i < sim->system_count; i++) {
         tri_sim_attached *at = &sim->systems[i];
-        if (at->node == &sim->client && is_left_open(at)) {
+        if (at->node == &sim->client && can_close(at)) {
             return at->driven->system;
         }
     }
@@ -221,11 +237,11 @@ static void clean_up_main(void *arg)
             close_quietly(&b->sys);
         }
     }
-    while ((driven = tri_sim_exhume(it->sim)) != NULL) {
+    while ((driven = tri_sim_systems_unfreeze_last(it->sim)) != NULL) {
         tr_system *sys = driven->system;
         close_quietly(&sys);
     }
-    // One that was tried is terminating: it is not tried again.
+    // Closing makes a system `terminating`, so none is tried twice.
     tr_system *sys;
     while ((sys = client_left_open(it->sim)) != NULL) {
         close_quietly(&sys);
@@ -233,7 +249,7 @@ static void clean_up_main(void *arg)
     it->ended = true;
 }
 
-/* Processes that had not come up: their main threads return. */
+/* Lets the main threads of processes that had not come up return. */
 static void end_boots(tri_run *it)
 {
     tr_sim *sim = it->sim;
@@ -241,22 +257,21 @@ static void end_boots(tri_run *it)
 
     for (tri_boot *b = it->boots; b != NULL; b = b->next) {
         if (b->sys != NULL) {
-            tri_sim_exhume_one(sim, b->sys);
+            tri_sim_systems_unfreeze(sim, b->sys);
         }
     }
     for (tri_boot *b = it->boots; b != NULL; b = b->next) {
         while (!b->ended && sim->steps < most &&
                tri_sim_step(sim, TR_FOREVER)) {
-            // Each turn is a step.
+            // tri_sim_step does the work.
         }
     }
 }
 
 /*
- * After the run, with the trace and the checks off. Threads of the workload,
- * and of systems that it opened, stand still from now on, wherever they are,
- * but for the library's. What cannot be ended is left
- * behind.
+ * Frees what the run holds, with the trace and the checks off. Threads of the
+ * workload, and of systems that it opened, do not run any more, except those
+ * of the library. What cannot be ended is left behind.
  */
 static void clean_up(tri_run *it)
 {
@@ -264,14 +279,16 @@ static void clean_up(tri_run *it)
     tri_world *world = &sim->nodes[0]->world;
     tri_thread *thread;
 
+    TRI_CHECK(sim->running == NULL);
+    TRI_CHECK(!it->over);
     sim->after_step = NULL;
     tr_sim_on_trace(sim, NULL, NULL);
     it->over = true;
     it->ended = false;
     tri_run_calm(it);
     tri_sim_disk_unplug(sim);
-    tri_sim_bury_threads(&sim->client);
-    tri_sim_exhume_threads(sim);
+    tri_sim_threads_freeze(&sim->client);
+    tri_sim_threads_unfreeze(sim);
     sim->outside.paused = true;
     end_boots(it);
     if (world->ops->thread_start(world, &thread, "clean up", clean_up_main,
@@ -279,19 +296,20 @@ static void clean_up(tri_run *it)
         uint64_t most = sim->steps + CLEAN_UP_STEPS;
         while (!it->ended && sim->steps < most &&
                tri_sim_step(sim, TR_FOREVER)) {
-            // Each turn is a step.
+            // tri_sim_step does the work.
         }
     }
-    if (sim->system_count + sim->buried_count > 0) {
+    if (sim->system_count + sim->frozen_count > 0) {
         tri_log_write(TRI_LOG_WARN, TRI_SIM_EPOCH + sim->now, NULL, "sim",
                       "some systems could not be ended and are left behind");
         sim->system_count = 0;
-        sim->buried_count = 0;
+        sim->frozen_count = 0;
     }
 }
 
 /* ---- one run ---- */
 
+/* Makes the world of the run. */
 static tr_err prepare(tri_run *it, const tri_sim_plan *plan)
 {
     TR_TRY(tr_sim_new(&it->sim, plan->seed));
@@ -317,7 +335,7 @@ static tr_err prepare(tri_run *it, const tri_sim_plan *plan)
     sim->step_cost = it->options.step_cost > 0 ? it->options.step_cost : 0;
     sim->run = it;
     sim->after_step = tri_run_after_step;
-    sim->after_user = it;
+    sim->after_step_user = it;
     if (plan->check_every > 0) {
         it->options.check_every = plan->check_every;
     }
@@ -341,9 +359,12 @@ static void boots_free(tri_run *it)
 }
 
 tr_err tri_sim_run_plan(const tr_sim_options *options, const tri_sim_plan *plan,
-                        tri_sim_result *result, tri_sim_seen_fn seen,
+                        tri_sim_result *result, tri_sim_inspect_fn inspect,
                         void *user)
 {
+    TRI_CHECK(options != NULL);
+    TRI_CHECK(plan != NULL);
+    TRI_CHECK(result != NULL);
     tri_run *it = calloc(1, sizeof(*it));
     tr_err err = it != NULL ? TR_OK : TR_ENOMEM;
 
@@ -361,21 +382,22 @@ tr_err tri_sim_run_plan(const tr_sim_options *options, const tri_sim_plan *plan,
         err = prepare(it, plan);
     }
     if (err == TR_OK) {
-        bool watch = it->options.strays != TR_STRAYS_ALLOW || plan->strays_fail;
-        tr_sim *before = tri_sim_stray_watch(watch ? it->sim : NULL);
-        tri_sim_watch_begin(plan->watch, it->sim, plan);
+        bool find_strays =
+            it->options.strays != TR_STRAYS_ALLOW || plan->strays_fail;
+        tr_sim *before = tri_sim_stray_set_world(find_strays ? it->sim : NULL);
+        tri_sim_watchdog_begin(plan->watchdog, it->sim, plan);
         run_phases(it);
-        (void)tri_sim_stray_watch(before);
+        (void)tri_sim_stray_set_world(before);
         tri_run_result(it, result);
         err = result->err;
         if (err != TR_OK && !plan->silent) {
             tri_run_print(it, result);
         }
-        if (seen != NULL) {
-            seen(it->sim, user);
+        if (inspect != NULL) {
+            inspect(it->sim, user);
         }
         clean_up(it);
-        tri_sim_watch_end(plan->watch);
+        tri_sim_watchdog_end(plan->watchdog);
     }
     if (it != NULL) {
         tr_sim_free(it->sim);
@@ -388,16 +410,10 @@ tr_err tri_sim_run_plan(const tr_sim_options *options, const tri_sim_plan *plan,
 
 tr_err tr_sim_run(const tr_sim_options *options)
 {
+    TRI_CHECK(options != NULL);
     tri_sim_plan plan = {.seed = options->seed};
     tri_sim_result result;
 
-    (void)tri_sim_stray_lead();
+    (void)tri_sim_stray_redirect();
     return tri_sim_run_plan(options, &plan, &result, NULL, NULL);
-}
-
-bool(tr_buggify)(tr_from from, double p, const char *site)
-{
-    tr_sim *sim = tri_sim_of(tri_from_world(from));
-
-    return sim != NULL && tri_sim_buggify(sim, p, site);
 }

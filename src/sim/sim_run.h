@@ -1,52 +1,68 @@
 /*
- * sim_run.h - one run of a simulated program, as tr_sim_main asks for it.
+ * sim_run.h - one run of a simulated program, from the first boot to the end.
+ *
+ * sim_run.c leads a run through its phases. sim_process.c has the processes of
+ * its nodes, sim_after_step.c the checks and faults after each step,
+ * sim_report.c the result.
+ *
+ * Threads: the one that runs the world.
  */
 #ifndef TRI_SIM_SIM_RUN_H
 #define TRI_SIM_SIM_RUN_H
 
-#include "base/text.h"
-#include "sim/sim.h"
+#include <stdbool.h>
+#include <stdint.h>
 
-/* How this run differs from the options. */
-typedef struct tri_sim_plan {
-    uint64_t seed;
-    bool without[TRI_FAULT_COUNT];  // classes that stay off
-    bool without_buggify;
-    uint64_t fault_steps;  // faults end at this step; 0: never
-    uint32_t check_every;  // instead of the options'; 0: those
-    tr_sim_trace_fn trace;
-    void *trace_user;
-    tri_sim_strays *strays;    // where they are kept; NULL: in the world
-    bool strays_fail;          // whatever the options say
-    tri_sim_schedule *record;  // what strikes is added to it; or NULL
-    tri_sim_schedule *replay;  // only what it keeps strikes; or NULL
-    tri_sim_watch *watch;      // tells of crashes, or NULL
-    bool silent;               // a failure is not printed
-    const char *program;       // for the line that tells how to replay, or NULL
-} tri_sim_plan;
+#include "sim/sim.h"
+#include "sim/sim_fault.h"
+#include "sim/sim_plan.h"
+#include "sim/sim_process.h"
+#include "troupe/base.h"
+#include "troupe/sim.h"
 
 /* What a run came to. */
 typedef struct tri_sim_result {
     tr_err err;
     uint64_t steps, hash;
     tr_nanos time;
-    uint64_t fault_step;             // when the last fault struck
-    char failure[TRI_SIM_LINE_MAX];  // place and words up to a number
+    uint64_t fault_step;             // of the last fault that struck
+    char failure[TRI_SIM_LINE_MAX];  // place and text, up to the first number
     tri_sim_counter faults[TRI_SIM_COUNTERS];
 } tri_sim_result;
 
-/* Called with the world of a finished run, before it is freed. */
-typedef void (*tri_sim_seen_fn)(tr_sim *sim, void *user);
+typedef struct tri_run {
+    tr_sim *sim;
+    tr_sim_options options;  // with `faults`
+    tr_faults faults;
+    const tri_sim_plan *plan;
+    tr_nanos end;                           // when options.limit is over
+    tr_err (*fn)(tr_sim *sim, void *user);  // runs now, in a thread
+    tr_err err;                             // what it returned ...
+    char why[TRI_SIM_WHY_MAX];              // ... and the text of that
+    bool ended;                             // the function has returned
+    bool over;         // the run is being cleaned up, unchecked
+    uint64_t checked;  // the step of the last check
+    tri_boot *boots;   // all of the run; owned
+    tri_run_node nodes[TRI_SIM_NODES_MAX];
+} tri_run;
+
+/* Looks at the world of a finished run, before it is freed. */
+typedef void (*tri_sim_inspect_fn)(tr_sim *sim, void *user);
 
 /*
- * One run. options->faults may be NULL.
- * Errors: TR_EINVAL (options), TR_ENOMEM, and what the program failed with.
+ * Makes one run. options->faults may be NULL, and so may `inspect`.
+ * Errors: TR_EINVAL (options), TR_ENOMEM, TR_EFAILED (the program failed).
  */
 tr_err tri_sim_run_plan(const tr_sim_options *options, const tri_sim_plan *plan,
-                        tri_sim_result *result, tri_sim_seen_fn seen,
+                        tri_sim_result *result, tri_sim_inspect_fn inspect,
                         void *user);
 
-/* Adds the command line that repeats a plan. */
-void tri_sim_plan_text(const tri_sim_plan *plan, tri_text *text);
+/* Fails the run with an error, and with `why` if that is not "". */
+void tri_run_fail(tri_run *it, const char *what, tr_err err, const char *why);
+
+static inline tri_run *tri_run_of(tr_sim *sim)
+{
+    return sim->run;
+}
 
 #endif

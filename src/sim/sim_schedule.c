@@ -1,15 +1,22 @@
 /*
- * sim_schedule.c - which faults struck in a run, and a run with some of them.
+ * sim_schedule.c - the faults that struck in a run, and replays with some of
+ * them.
  *
  * Invariant: a replay that keeps all faults is the run that was recorded. Each
- * class draws from a stream of its own (sim.h), and each strike has the state
- * of its stream, so leaving one out changes no number of another.
+ * class draws from a stream of its own (sim_stream.h), and each strike has the
+ * state of its stream, so leaving one out changes no number of another.
  */
 #include "sim/sim_schedule.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "base/check.h"
+#include "base/hash.h"
+#include "sim/sim.h"
+#include "sim/sim_fault.h"
+#include "sim/sim_stream.h"
 
 static uint64_t key_of(uint32_t fault, const char *name, uint64_t occasion)
 {
@@ -19,7 +26,8 @@ static uint64_t key_of(uint32_t fault, const char *name, uint64_t occasion)
     return tri_hash_mix(tri_hash_mix(what) ^ occasion);
 }
 
-static bool has_room(tri_sim_schedule *it)
+/* Makes room for one more; false, and the schedule is cut, if it cannot. */
+static bool make_room(tri_sim_schedule *it)
 {
     uint32_t room = it->room > 0 ? it->room * 2 : 256;
     tri_sim_strike *all;
@@ -42,8 +50,9 @@ void tri_sim_schedule_add(tri_sim_schedule *it, const tr_sim *sim,
                           uint32_t fault, const char *name, uint32_t node,
                           uint64_t occasion)
 {
+    TRI_CHECK(fault <= TRI_FAULT_COUNT);
     it->last = NULL;
-    if (!has_room(it)) {
+    if (!make_room(it)) {
         return;
     }
     tri_sim_strike *strike = &it->all[it->count++];
@@ -59,7 +68,7 @@ void tri_sim_schedule_add(tri_sim_schedule *it, const tr_sim *sim,
     it->last = strike;
 }
 
-static void index_drop(tri_sim_schedule *it)
+static void drop_index(tri_sim_schedule *it)
 {
     if (it->indexed) {
         tri_map_fini(&it->index);
@@ -69,7 +78,8 @@ static void index_drop(tri_sim_schedule *it)
 
 tr_err tri_sim_schedule_begin(tri_sim_schedule *it)
 {
-    index_drop(it);
+    TRI_CHECK(it->count <= it->room);
+    drop_index(it);
     tri_map_init(&it->index, NULL, NULL);
     it->indexed = true;
     for (uint32_t i = 0; i < it->count; i++) {
@@ -102,7 +112,7 @@ bool tri_sim_schedule_strikes(tri_sim_schedule *it, tr_sim *sim, uint32_t fault,
     return true;
 }
 
-void tri_sim_schedule_place(tri_sim_schedule *it, uint32_t node)
+void tri_sim_schedule_set_node(tri_sim_schedule *it, uint32_t node)
 {
     if (it->last != NULL) {
         it->last->node = node;
@@ -121,7 +131,7 @@ uint32_t tri_sim_schedule_kept(const tri_sim_schedule *it)
 
 void tri_sim_schedule_fini(tri_sim_schedule *it)
 {
-    index_drop(it);
+    drop_index(it);
     free(it->all);
     *it = (tri_sim_schedule){0};
 }

@@ -1,18 +1,22 @@
 /*
- * sim_shrink.c - the smallest part of a failing run's faults that still fails.
+ * sim_shrink.c - finds the fewest faults with which a run still fails.
  *
  * Invariant: it->plan fails whenever no attempt is under way. An attempt that
- * does not fail, or fails otherwise, is undone.
+ * does not fail, or fails in another way, is undone.
  */
 #include "sim/sim_shrink.h"
 
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "base/check.h"
+#include "sim/sim_fault.h"
 
 typedef struct shrinker {
     const tr_sim_options *options;
     tri_sim_shrunk *out;
-    const tri_sim_result *first;  // the failure that is looked for
+    const tri_sim_result *first;  // the failure to reproduce
 } shrinker;
 
 static bool may_go_on(const shrinker *it)
@@ -20,7 +24,7 @@ static bool may_go_on(const shrinker *it)
     return it->out->runs < TRI_SIM_SHRINK_RUNS;
 }
 
-/* Whether the plan fails as the first run did; its result is kept then. */
+/* Returns true if the plan fails as the first run did; keeps its result. */
 static bool still_fails(shrinker *it)
 {
     tri_sim_shrunk *out = it->out;
@@ -43,7 +47,7 @@ static void drop_classes(shrinker *it)
     tri_sim_plan *plan = &it->out->plan;
 
     for (uint32_t i = 0; i < TRI_FAULT_COUNT && may_go_on(it); i++) {
-        // A class that never fired changes nothing: off, without a run.
+        // A class that never fired can be switched off without a run.
         if (plan->without[i] || it->out->result.faults[i].fired == 0) {
             plan->without[i] = true;
             continue;
@@ -57,7 +61,7 @@ static void drop_classes(shrinker *it)
     }
 }
 
-/* Halves the distance while the run still fails: a short way, not the best. */
+/* Bisects the step at which faults end. The result may not be the lowest. */
 static void drop_steps(shrinker *it)
 {
     uint64_t low = 0, high = it->out->result.fault_step + 1;
@@ -77,7 +81,7 @@ static void drop_steps(shrinker *it)
 
 /* ---- single faults ---- */
 
-/* What struck in a run of the plan, into its schedule. */
+/* Runs the plan silently and records the faults that strike. */
 static tr_err record(const tr_sim_options *options, tri_sim_plan *plan,
                      tri_sim_schedule *schedule, tri_sim_result *result)
 {
@@ -90,13 +94,15 @@ static tr_err record(const tr_sim_options *options, tri_sim_plan *plan,
     return err == TR_EFAILED ? TR_OK : err;
 }
 
-/* Tries without list[from .. from + count); undone if that does not fail. */
+/* Leaves list[from .. from + count) out, or keeps it if that does not fail. */
 static bool try_without(shrinker *it, const uint32_t *list, uint32_t from,
                         uint32_t count)
 {
     tri_sim_schedule *schedule = &it->out->schedule;
     bool done = false;
 
+    TRI_CHECK(count > 0);
+    TRI_CHECK(from + count <= schedule->count);
     for (uint32_t i = from; i < from + count; i++) {
         schedule->all[list[i]].kept = false;
     }
@@ -106,7 +112,7 @@ static bool try_without(shrinker *it, const uint32_t *list, uint32_t from,
     for (uint32_t i = from; i < from + count && !done; i++) {
         schedule->all[list[i]].kept = true;
     }
-    // In the other run some occasions did not come: those go, too.
+    // Faults whose occasion did not come in that run are left out, too.
     for (uint32_t i = 0; i < schedule->count && done; i++) {
         schedule->all[i].kept = schedule->all[i].struck;
     }
@@ -125,7 +131,7 @@ static uint32_t list_kept(const tri_sim_schedule *schedule, uint32_t *list)
     return count;
 }
 
-/* Leaves out one of `parts` parts after the other, finer and finer. */
+/* Delta debugging: leaves out one of `parts` parts after the other. */
 static void drop_faults(shrinker *it, uint32_t *list)
 {
     const tri_sim_schedule *schedule = &it->out->schedule;
@@ -162,7 +168,7 @@ static tr_err shrink_faults(shrinker *it)
     out->runs++;
     if (out->schedule.is_cut ||
         strcmp(again.failure, it->first->failure) != 0) {
-        return TR_OK;  // too many to choose from
+        return TR_OK;  // too many to record: no replay is possible
     }
     uint32_t *list = calloc(out->schedule.count + 1, sizeof(*list));
     if (list == NULL) {
@@ -171,7 +177,7 @@ static tr_err shrink_faults(shrinker *it)
     out->plan.replay = &out->schedule;
     drop_faults(it, list);
     free(list);
-    // The last attempt may have been undone: once more, for times and nodes.
+    // The last attempt may have failed: a last run sets times and nodes.
     TR_TRY(tri_sim_schedule_begin(&out->schedule));
     (void)still_fails(it);
     return tri_sim_schedule_begin(&out->schedule);
@@ -180,6 +186,8 @@ static tr_err shrink_faults(shrinker *it)
 tr_err tri_sim_shrink(tri_sim_shrunk *out, const tr_sim_options *options,
                       const tri_sim_plan *failed, const tri_sim_result *result)
 {
+    TRI_CHECK(out != NULL);
+    TRI_CHECK(result->err == TR_EFAILED);
     shrinker it = {.options = options, .out = out, .first = result};
     tri_sim_schedule whole = {0};
     tri_sim_result again;
@@ -206,7 +214,7 @@ void tri_sim_shrunk_fini(tri_sim_shrunk *it)
     tri_sim_schedule_fini(&it->schedule);
 }
 
-/* ---- a part that was named ---- */
+/* ---- faults named on the command line ---- */
 
 tr_err tri_sim_keep_faults(tri_sim_schedule *schedule,
                            const tr_sim_options *options, tri_sim_plan *plan,
@@ -214,6 +222,7 @@ tr_err tri_sim_keep_faults(tri_sim_schedule *schedule,
 {
     tri_sim_result result;
 
+    TRI_CHECK(text != NULL);
     TR_TRY(record(options, plan, schedule, &result));
     for (uint32_t i = 0; i < schedule->count; i++) {
         schedule->all[i].kept = false;

@@ -1,30 +1,36 @@
 /*
- * sim_stray.c - calls of the real world that are made inside a simulated one.
+ * sim_stray.c - finds calls of the operating system that are made inside a
+ * simulated world.
  *
- * An object reaches a function of another through a slot of its global offset
- * table. The slots of the functions below are made to lead here; the call is
- * noted, and goes on to what the name means in this process. So nothing has
- * to be linked, production programs are left alone, and where a sanitizer has
- * its own version of a function that one is reached.
+ * An object of the process calls functions of other objects through slots of
+ * its global offset table. The slots of the functions below are redirected to
+ * wrappers here, which note the call and go on to the function that the name
+ * means in this process. So a program needs no special linking, production
+ * programs are not touched, and where a sanitizer has its own version of a
+ * function that version is called.
  *
- * Not seen are calls that have no slot: those of a static executable, those
- * inside libc, those through a pointer that was taken before, and functions
- * that a sanitizer of clang defines inside the executable itself.
+ * Calls without a slot are not seen: those of a static executable, those
+ * inside libc, those through a pointer that was taken before, and those of
+ * functions that a sanitizer of clang defines inside the executable.
  *
- * Invariant: a slot that leads here stays so, and what it led to is looked up
- * by its name at each call; so there is no state beside the thread's watch,
- * and it does not matter who leads, nor how often. What they lead to must
- * stay, too: the shared library is linked as one that dlclose does not unload.
+ * Invariant: a redirected slot stays redirected, and the wrapper looks the
+ * real function up by name at each call; so there is no state beside the
+ * thread's current world, and it does not matter which thread redirects, or
+ * how often. The wrappers must stay in memory, too: the shared library is
+ * linked so that dlclose does not unload it.
  *
- * This file stands at the seam, as the real world does: it must name what
- * the rest of the library may not call.
+ * Like the real world's files, this one may name functions of the operating
+ * system, which the rest of the library may not (tools/check_layers.py).
  */
 #define _GNU_SOURCE  // dl_iterate_phdr, dladdr1, RTLD_DEFAULT, RTLD_NEXT
 #include "sim/sim_stray.h"
 
 #include <dlfcn.h>
+#include <elf.h>
 #include <inttypes.h>
 #include <link.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,116 +38,122 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/check.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "base/world.h"
 #include "base/world_posix.h"
-#include "core/runtime.h"
-#include "system/layers.h"
-#include "troupe/system.h"
+#include "core/cell/cell_path.h"
+#include "core/system.h"
+#include "sim/sim.h"
+#include "sim/sim_node.h"
+#include "sim/sim_running.h"
+#include "troupe/message.h"
+#include "troupe/sim.h"
 
-/* Bytes from the start of the real world's last function that are its own. */
+/* Bytes from the start of the last function of base that count as its code. */
 #define WORLD_TAIL 1024
 
-#define HOW_TIME    "tr_now is the world's time, tr_wall its date"
-#define HOW_SLEEP   "the whole world stands still; tr_sleep lets time pass"
-#define HOW_WAIT    "the whole world stands still; tr_ask and tr_sleep wait"
-#define HOW_THREAD  "tr_thread_start makes threads of this world"
-#define HOW_PROCESS "no other program takes part in this world"
-#define HOW_CHANCE  "tr_random draws from the seed"
-#define HOW_SOCKET  "there is no network but that between the nodes"
-#define HOW_FILE    "the disk of a node is behind its store"
+#define ADVICE_TIME    "tr_now is the world's time, tr_wall its date"
+#define ADVICE_SLEEP   "the whole world stands still; tr_sleep lets time pass"
+#define ADVICE_WAIT    "the whole world stands still; tr_ask and tr_sleep wait"
+#define ADVICE_THREAD  "tr_thread_start makes threads of this world"
+#define ADVICE_PROCESS "no other program takes part in this world"
+#define ADVICE_CHANCE  "tr_random draws from the seed"
+#define ADVICE_SOCKET  "there is no network but that between the nodes"
+#define ADVICE_FILE    "the disk of a node is behind its store"
 
 /*
- * In the order of strcmp. All take at most six integers or pointers and give
- * one back, which both ABIs pass in the same registers, whatever the types.
+ * Sorted by strcmp. All take at most six integers or pointers and return one;
+ * both ABIs pass these in the same registers, whatever their types.
  */
 #define CALLS(X)                                                               \
-    X(__open64_2, HOW_FILE)                                                    \
-    X(__open_2, HOW_FILE)                                                      \
-    X(__poll_chk, HOW_WAIT)                                                    \
-    X(accept, HOW_SOCKET)                                                      \
-    X(accept4, HOW_SOCKET)                                                     \
-    X(arc4random, HOW_CHANCE)                                                  \
-    X(arc4random_buf, HOW_CHANCE)                                              \
-    X(arc4random_uniform, HOW_CHANCE)                                          \
-    X(bind, HOW_SOCKET)                                                        \
-    X(clock, HOW_TIME)                                                         \
-    X(clock_gettime, HOW_TIME)                                                 \
-    X(clock_nanosleep, HOW_SLEEP)                                              \
-    X(connect, HOW_SOCKET)                                                     \
-    X(creat, HOW_FILE)                                                         \
-    X(creat64, HOW_FILE)                                                       \
-    X(epoll_pwait, HOW_WAIT)                                                   \
-    X(epoll_wait, HOW_WAIT)                                                    \
-    X(fopen, HOW_FILE)                                                         \
-    X(fopen64, HOW_FILE)                                                       \
-    X(fork, HOW_PROCESS)                                                       \
-    X(freopen, HOW_FILE)                                                       \
-    X(freopen64, HOW_FILE)                                                     \
-    X(getaddrinfo, HOW_SOCKET)                                                 \
-    X(getentropy, HOW_CHANCE)                                                  \
-    X(getrandom, HOW_CHANCE)                                                   \
-    X(gettimeofday, HOW_TIME)                                                  \
-    X(listen, HOW_SOCKET)                                                      \
-    X(lrand48, HOW_CHANCE)                                                     \
-    X(mkstemp, HOW_FILE)                                                       \
-    X(mkstemp64, HOW_FILE)                                                     \
-    X(mrand48, HOW_CHANCE)                                                     \
-    X(nanosleep, HOW_SLEEP)                                                    \
-    X(open, HOW_FILE)                                                          \
-    X(open64, HOW_FILE)                                                        \
-    X(openat, HOW_FILE)                                                        \
-    X(openat64, HOW_FILE)                                                      \
-    X(opendir, HOW_FILE)                                                       \
-    X(pause, HOW_WAIT)                                                         \
-    X(poll, HOW_WAIT)                                                          \
-    X(popen, HOW_PROCESS)                                                      \
-    X(posix_spawn, HOW_PROCESS)                                                \
-    X(posix_spawnp, HOW_PROCESS)                                               \
-    X(ppoll, HOW_WAIT)                                                         \
-    X(pselect, HOW_WAIT)                                                       \
-    X(pthread_cond_timedwait, HOW_WAIT)                                        \
-    X(pthread_cond_wait, HOW_WAIT)                                             \
-    X(pthread_create, HOW_THREAD)                                              \
-    X(pthread_join, HOW_WAIT)                                                  \
-    X(rand, HOW_CHANCE)                                                        \
-    X(random, HOW_CHANCE)                                                      \
-    X(rename, HOW_FILE)                                                        \
-    X(select, HOW_WAIT)                                                        \
-    X(sem_timedwait, HOW_WAIT)                                                 \
-    X(sem_wait, HOW_WAIT)                                                      \
-    X(sleep, HOW_SLEEP)                                                        \
-    X(socket, HOW_SOCKET)                                                      \
-    X(socketpair, HOW_SOCKET)                                                  \
-    X(system, HOW_PROCESS)                                                     \
-    X(thrd_create, HOW_THREAD)                                                 \
-    X(thrd_sleep, HOW_SLEEP)                                                   \
-    X(time, HOW_TIME)                                                          \
-    X(timespec_get, HOW_TIME)                                                  \
-    X(tmpfile, HOW_FILE)                                                       \
-    X(tmpfile64, HOW_FILE)                                                     \
-    X(unlink, HOW_FILE)                                                        \
-    X(usleep, HOW_SLEEP)
+    X(__open64_2, ADVICE_FILE)                                                 \
+    X(__open_2, ADVICE_FILE)                                                   \
+    X(__poll_chk, ADVICE_WAIT)                                                 \
+    X(accept, ADVICE_SOCKET)                                                   \
+    X(accept4, ADVICE_SOCKET)                                                  \
+    X(arc4random, ADVICE_CHANCE)                                               \
+    X(arc4random_buf, ADVICE_CHANCE)                                           \
+    X(arc4random_uniform, ADVICE_CHANCE)                                       \
+    X(bind, ADVICE_SOCKET)                                                     \
+    X(clock, ADVICE_TIME)                                                      \
+    X(clock_gettime, ADVICE_TIME)                                              \
+    X(clock_nanosleep, ADVICE_SLEEP)                                           \
+    X(connect, ADVICE_SOCKET)                                                  \
+    X(creat, ADVICE_FILE)                                                      \
+    X(creat64, ADVICE_FILE)                                                    \
+    X(epoll_pwait, ADVICE_WAIT)                                                \
+    X(epoll_wait, ADVICE_WAIT)                                                 \
+    X(fopen, ADVICE_FILE)                                                      \
+    X(fopen64, ADVICE_FILE)                                                    \
+    X(fork, ADVICE_PROCESS)                                                    \
+    X(freopen, ADVICE_FILE)                                                    \
+    X(freopen64, ADVICE_FILE)                                                  \
+    X(getaddrinfo, ADVICE_SOCKET)                                              \
+    X(getentropy, ADVICE_CHANCE)                                               \
+    X(getrandom, ADVICE_CHANCE)                                                \
+    X(gettimeofday, ADVICE_TIME)                                               \
+    X(listen, ADVICE_SOCKET)                                                   \
+    X(lrand48, ADVICE_CHANCE)                                                  \
+    X(mkstemp, ADVICE_FILE)                                                    \
+    X(mkstemp64, ADVICE_FILE)                                                  \
+    X(mrand48, ADVICE_CHANCE)                                                  \
+    X(nanosleep, ADVICE_SLEEP)                                                 \
+    X(open, ADVICE_FILE)                                                       \
+    X(open64, ADVICE_FILE)                                                     \
+    X(openat, ADVICE_FILE)                                                     \
+    X(openat64, ADVICE_FILE)                                                   \
+    X(opendir, ADVICE_FILE)                                                    \
+    X(pause, ADVICE_WAIT)                                                      \
+    X(poll, ADVICE_WAIT)                                                       \
+    X(popen, ADVICE_PROCESS)                                                   \
+    X(posix_spawn, ADVICE_PROCESS)                                             \
+    X(posix_spawnp, ADVICE_PROCESS)                                            \
+    X(ppoll, ADVICE_WAIT)                                                      \
+    X(pselect, ADVICE_WAIT)                                                    \
+    X(pthread_cond_timedwait, ADVICE_WAIT)                                     \
+    X(pthread_cond_wait, ADVICE_WAIT)                                          \
+    X(pthread_create, ADVICE_THREAD)                                           \
+    X(pthread_join, ADVICE_WAIT)                                               \
+    X(rand, ADVICE_CHANCE)                                                     \
+    X(random, ADVICE_CHANCE)                                                   \
+    X(rename, ADVICE_FILE)                                                     \
+    X(select, ADVICE_WAIT)                                                     \
+    X(sem_timedwait, ADVICE_WAIT)                                              \
+    X(sem_wait, ADVICE_WAIT)                                                   \
+    X(sleep, ADVICE_SLEEP)                                                     \
+    X(socket, ADVICE_SOCKET)                                                   \
+    X(socketpair, ADVICE_SOCKET)                                               \
+    X(system, ADVICE_PROCESS)                                                  \
+    X(thrd_create, ADVICE_THREAD)                                              \
+    X(thrd_sleep, ADVICE_SLEEP)                                                \
+    X(time, ADVICE_TIME)                                                       \
+    X(timespec_get, ADVICE_TIME)                                               \
+    X(tmpfile, ADVICE_FILE)                                                    \
+    X(tmpfile64, ADVICE_FILE)                                                  \
+    X(unlink, ADVICE_FILE)                                                     \
+    X(usleep, ADVICE_SLEEP)
 
 typedef uintptr_t word;
 typedef word (*call_fn)(word a, word b, word c, word d, word e, word f);
 typedef double (*real_fn)(void);
 
-/* The thread's: whose steps it makes, or NULL. */
-static _Thread_local tr_sim *watched;
+/* The world whose steps this thread makes, or NULL. */
+static _Thread_local tr_sim *current;
 
-tr_sim *tri_sim_stray_watch(tr_sim *sim)
+tr_sim *tri_sim_stray_set_world(tr_sim *sim)
 {
-    tr_sim *before = watched;
+    tr_sim *before = current;
 
-    watched = sim;
+    current = sim;
     return before;
 }
 
-/* ---- the functions that slots lead to ---- */
+/* ---- wrappers, which the slots are redirected to ---- */
 
-/* Does it lie in the executable? Cheap, unlike dladdr. */
-static bool is_executable(const void *at)
+/* Returns true if the address is in the executable. Cheap, unlike dladdr. */
+static bool is_in_executable(const void *at)
 {
     const ElfW(Phdr) *part = (const void *)getauxval(AT_PHDR);
     size_t count = part != NULL ? getauxval(AT_PHNUM) : 0;
@@ -162,63 +174,66 @@ static bool is_executable(const void *at)
 }
 
 /*
- * An executable at a fixed address that takes the address of a function of
- * a library gives it an entry of its own, which goes on through the slot: for
- * everybody that is where the function is, and for us the way back to here.
- * Its symbol has that address, and is undefined.
+ * Returns true for a PLT entry that stands for a function. An executable at a
+ * fixed address that takes the address of a library's function makes one: the
+ * whole process takes it for the function's address, and it jumps through the
+ * slot, so back to our wrapper. Its symbol has that address and is undefined.
  */
-static bool is_way_back(const void *found)
+static bool is_plt_entry(const void *found)
 {
     const ElfW(Sym) *symbol = NULL;
     Dl_info info;
 
-    return is_executable(found) &&
+    return is_in_executable(found) &&
            (dladdr1(found, &info, (void **)&symbol, RTLD_DL_SYMENT) == 0 ||
             symbol == NULL || symbol->st_shndx == SHN_UNDEF);
 }
 
-static void *meant_by(const char *name)
+/* Returns the function that the name means in this process. */
+static void *real_function(const char *name)
 {
     void *found = dlsym(RTLD_DEFAULT, name);
 
-    if (found != NULL && is_way_back(found)) {
+    if (found != NULL && is_plt_entry(found)) {
         found = dlsym(RTLD_NEXT, name);
     }
-    if (found == NULL || is_way_back(found)) {
+    if (found == NULL || is_plt_entry(found)) {
         tr_abort("sim", "a function that was called is not there");
     }
     return found;
 }
 
-#define TRI_X(name, how)                                                       \
-    static word led_##name(word a, word b, word c, word d, word e, word f)     \
+#define TRI_X(name, advice)                                                    \
+    static word wrap_##name(word a, word b, word c, word d, word e, word f)    \
     {                                                                          \
         tri_sim_stray_note(#name, __builtin_return_address(0));                \
-        return ((call_fn)meant_by(#name))(a, b, c, d, e, f);                   \
+        return ((call_fn)real_function(#name))(a, b, c, d, e, f);              \
     }
 CALLS(TRI_X)
 #undef TRI_X
 
-/* The one that gives a number of the other kind. */
-static double led_drand48(void)
+/* Apart from the others: it returns a floating-point number. */
+static double wrap_drand48(void)
 {
     tri_sim_stray_note("drand48", __builtin_return_address(0));
-    return ((real_fn)meant_by("drand48"))();
+    return ((real_fn)real_function("drand48"))();
 }
 
-typedef struct led {
-    const char *name, *how;
+typedef struct wrapper {
+    const char *name, *advice;
     void *fn;
-} led;
+} wrapper;
 
-static const led *led_of(const char *name)
+/* Returns the wrapper of a function, or NULL if it has none. */
+static const wrapper *wrapper_of(const char *name)
 {
-    static const led all[] = {
-#define TRI_X(call, how) {#call, how, (void *)led_##call},
+    static const wrapper all[] = {
+#define TRI_X(call, advice) {#call, advice, (void *)wrap_##call},
         CALLS(TRI_X)
 #undef TRI_X
     };
-    static const led other = {"drand48", HOW_CHANCE, (void *)led_drand48};
+    static const wrapper other = {"drand48", ADVICE_CHANCE,
+                                  (void *)wrap_drand48};
     size_t low = 0, high = sizeof(all) / sizeof(all[0]);
 
     while (low < high) {
@@ -241,17 +256,17 @@ enum { SLOT_CALL = R_X86_64_JUMP_SLOT, SLOT_DATA = R_X86_64_GLOB_DAT };
 enum { SLOT_CALL = R_AARCH64_JUMP_SLOT, SLOT_DATA = R_AARCH64_GLOB_DAT };
 #endif
 
-/* What the dynamic section of an object says. */
+/* An object of the process, as its dynamic section describes it. */
 typedef struct object {
     ElfW(Addr) base;
     const ElfW(Sym) * symbols;
     const char *strings;
     const ElfW(Rela) * table[2];
     size_t size[2];
-    ElfW(Addr) relro, relro_end;  // read-only after the start
+    ElfW(Addr) relro, relro_end;  // read-only after relocation
 } object;
 
-/* glibc has put addresses where offsets were, except in the vdso. */
+/* glibc has replaced offsets by addresses, except in the vdso. */
 static const void *address(const object *it, ElfW(Addr) value)
 {
     return (const void *)(value < it->base ? value + it->base : value);
@@ -285,8 +300,8 @@ static void read_dynamic(object *it, const ElfW(Dyn) * entry)
     }
 }
 
-/* Makes the page of a slot writable where the start has closed it. */
-static bool open_slot(const object *it, ElfW(Addr) at)
+/* Makes the page of a slot writable if it is read-only by now. */
+static bool make_writable(const object *it, ElfW(Addr) at)
 {
     ElfW(Addr) page = (ElfW(Addr))sysconf(_SC_PAGESIZE);
     ElfW(Addr) begin = at & ~(page - 1);
@@ -295,24 +310,26 @@ static bool open_slot(const object *it, ElfW(Addr) at)
            mprotect((void *)begin, page, PROT_READ | PROT_WRITE) == 0;
 }
 
-static uint32_t lead_table(const object *it, const ElfW(Rela) * table,
-                           size_t size)
+/* Redirects the slots of one relocation table; returns how many. */
+static uint32_t redirect_table(const object *it, const ElfW(Rela) * table,
+                               size_t size)
 {
     uint32_t count = 0;
 
+    TRI_CHECK(table != NULL || size == 0);
     for (size_t i = 0; i < size / sizeof(*table); i++) {
         uint64_t type = ELF64_R_TYPE(table[i].r_info);
         if (type != SLOT_CALL && type != SLOT_DATA) {
             continue;
         }
         const ElfW(Sym) *symbol = &it->symbols[ELF64_R_SYM(table[i].r_info)];
-        const led *to = led_of(it->strings + symbol->st_name);
+        const wrapper *to = wrapper_of(it->strings + symbol->st_name);
         ElfW(Addr) at = it->base + table[i].r_offset;
-        // Relaxed, both: whoever calls meanwhile may go either way.
+        // Relaxed, both: a call of another thread may take either value.
         _Atomic(void *) *slot = (_Atomic(void *) *)at;
         if (to != NULL && symbol->st_shndx == SHN_UNDEF &&
             atomic_load_explicit(slot, memory_order_relaxed) != to->fn &&
-            open_slot(it, at)) {
+            make_writable(it, at)) {
             atomic_store_explicit(slot, to->fn, memory_order_relaxed);
             count++;
         }
@@ -320,8 +337,8 @@ static uint32_t lead_table(const object *it, const ElfW(Rela) * table,
     return count;
 }
 
-/* libc calls itself, the loader and the sanitizers serve us. */
-static bool is_let_alone(const char *path)
+/* Returns true for libc, the loader and sanitizers, which stay as they are. */
+static bool is_exempt(const char *path)
 {
     static const char *const names[] = {"ld-linux", "libc.so",    "libpthread",
                                         "librt.so", "libdl.so",   "libasan",
@@ -338,7 +355,7 @@ static bool is_let_alone(const char *path)
     return false;
 }
 
-static int lead_object(struct dl_phdr_info *info, size_t size, void *count)
+static int redirect_object(struct dl_phdr_info *info, size_t size, void *count)
 {
     object it = {.base = info->dlpi_addr};
     const ElfW(Dyn) *dynamic = NULL;
@@ -354,33 +371,33 @@ static int lead_object(struct dl_phdr_info *info, size_t size, void *count)
             it.relro_end = begin + part->p_memsz;
         }
     }
-    if (dynamic == NULL || is_let_alone(info->dlpi_name)) {
+    if (dynamic == NULL || is_exempt(info->dlpi_name)) {
         return 0;
     }
     read_dynamic(&it, dynamic);
     if (it.symbols != NULL && it.strings != NULL) {
         for (uint32_t i = 0; i < 2; i++) {
-            *(uint32_t *)count += lead_table(&it, it.table[i], it.size[i]);
+            *(uint32_t *)count += redirect_table(&it, it.table[i], it.size[i]);
         }
     }
     return 0;
 }
 
-uint32_t tri_sim_stray_lead(void)
+uint32_t tri_sim_stray_redirect(void)
 {
     uint32_t count = 0;
 
-    (void)dl_iterate_phdr(lead_object, &count);
+    (void)dl_iterate_phdr(redirect_object, &count);
     return count;
 }
 
-/* ---- who calls ---- */
+/* ---- the caller ---- */
 
 /*
- * Only the real world, in base, calls any of these for the library (tests/style
- * looks at the symbols of all objects). A linker keeps the members of one
- * archive together, so what lies between functions of base is the library's,
- * wherever it was linked to.
+ * Returns true if the library itself makes the call. In the library only the
+ * real world, in base, calls any of these functions (tests/style checks the
+ * symbols of all objects). A linker keeps the members of one archive together,
+ * so every address between functions of base belongs to the library.
  */
 static bool is_library(const void *at)
 {
@@ -392,6 +409,8 @@ static bool is_library(const void *at)
                         (word)ops->poller_wait,  (word)ops->poller_alarm,
                         (word)ops->file_open,    (word)ops->file_remove,
                         (word)ops->file_exists,  (word)ops->wait_signal,
+                        (word)ops->resolve,      (word)ops->stream_listen,
+                        (word)ops->stream_read,  (word)ops->stream_address,
                         (word)tri_world_posix,   (word)tri_posix_err};
     word low = fns[0], high = fns[0];
 
@@ -402,7 +421,7 @@ static bool is_library(const void *at)
     return (word)at >= low && (word)at < high + WORLD_TAIL;
 }
 
-/* As addr2line takes it: the object, and the address of the call in it. */
+/* Writes the object and the address of the call in it, for addr2line. */
 static void place_of(const void *at, char *out, size_t size)
 {
     const char *call = (const char *)at - 1;
@@ -420,40 +439,34 @@ static void place_of(const void *at, char *out, size_t size)
              (word)call - (word)map->l_addr);
 }
 
-/* Who runs now, for a person. */
+/* Adds which node, actor and message, or which thread, runs now. */
 static void add_caller(tr_sim *sim, tri_text *out)
 {
-    const tri_sim_attached *it = sim->stepped;
+    tri_sim_running now = tri_sim_running_now(sim);
     char path[TRI_PATH_MAX];
 
-    if (sim->running != NULL) {
-        tri_text_add(out, "thread %s", sim->running->name);
+    if (now.thread != NULL) {
+        tri_text_add(out, "thread %s", now.thread);
         return;
     }
-    if (!sim->stepping || it == NULL) {
+    if (now.sys == NULL) {
         tri_text_add(out, "the invariant");
         return;
     }
-    tr_system *sys = it->driven->system;
-    // Relaxed, both: the world is one thread.
-    tri_cell *cell = atomic_load_explicit(&sys->driven_worker->running,
-                                          memory_order_relaxed);
-    const tr_type *type = atomic_load_explicit(&sys->driven_worker->handling,
-                                               memory_order_relaxed);
-    if (it->node->index == TRI_SIM_NOBODY) {
+    if (now.node->index == TRI_SIM_NO_NODE) {
         tri_text_add(out, "a system of the workload");
     } else {
-        tri_text_add(out, "node %" PRIu32, it->node->index);
+        tri_text_add(out, "node %" PRIu32, now.node->index);
     }
-    if (cell == NULL) {
+    if (now.cell == NULL) {
         return;
     }
-    tr_ref_path(sys, tri_cell_ref(sys, cell), path, sizeof(path));
+    tr_ref_path(now.sys, tri_cell_ref(now.sys, now.cell), path, sizeof(path));
     tri_text_add(out, ", actor %s, message %s", path,
-                 type != NULL ? type->name : "-");
+                 now.type != NULL ? now.type->name : "-");
 }
 
-/* ---- what is done about it ---- */
+/* ---- counting and reporting ---- */
 
 static tri_sim_stray *find(const tri_sim_strays *strays, const void *at)
 {
@@ -489,8 +502,8 @@ static tri_sim_stray *add(tri_sim_strays *strays, const void *at,
     return it;
 }
 
-static void tell(tr_sim *sim, const tri_sim_stray *it, const char *how,
-                 bool library)
+static void report(tr_sim *sim, const tri_sim_stray *it, const char *advice,
+                   bool library)
 {
     char line[2 * TRI_SIM_LINE_MAX];
     tri_text text;
@@ -499,7 +512,7 @@ static void tell(tr_sim *sim, const tri_sim_stray *it, const char *how,
     tri_text_add(&text, "stray call: %s (%s", it->name,
                  library ? "the library, " : "");
     add_caller(sim, &text);
-    tri_text_add(&text, "): %s", how);
+    tri_text_add(&text, "): %s", advice);
     if (library || sim->strays_fail) {
         (void)tr_sim_fail(sim, "%s", line);
     } else {
@@ -510,10 +523,10 @@ static void tell(tr_sim *sim, const tri_sim_stray *it, const char *how,
 
 void tri_sim_stray_note(const char *name, const void *at)
 {
-    tr_sim *sim = watched;
+    tr_sim *sim = current;
 
     if (sim == NULL ||
-        !(sim->stepping || sim->running != NULL || sim->in_after)) {
+        !(sim->stepping || sim->running != NULL || sim->in_after_step)) {
         return;
     }
     tri_sim_strays *strays = sim->strays;
@@ -531,9 +544,9 @@ void tri_sim_stray_note(const char *name, const void *at)
         return;
     }
     it->count++;
-    // A run fails by every one of them, whoever has seen the place before.
+    // A call that fails the run does so even if its place is known.
     if (is_new || library || sim->strays_fail) {
-        tell(sim, it, led_of(name)->how, library);
+        report(sim, it, wrapper_of(name)->advice, library);
     }
 }
 

@@ -1,25 +1,35 @@
 /*
  * sim_thread.c - threads of a simulated world, and how they and main wait.
  *
- * A thread is a fiber that main switches to and that comes back when it waits
- * or ends. Main waits by running the world until it need not.
+ * A thread is a fiber that main switches to and that switches back when it
+ * waits or ends. Main waits by running the world until its wait is over.
  *
  * Invariant: a thread is in `ready` exactly while READY, in `parked` exactly
- * while PARKED, in `buried_threads` exactly while BURIED, and in none while it
- * runs or is DONE. Its stack is given back when it is DONE; its handle lives
- * until it is joined, or as long as the world. A BURIED one keeps both until
- * the run is over, joined or not: it stands inside calls of systems that have
- * not died with it, and their answers are written to its stack.
+ * while PARKED, in `frozen_threads` exactly while FROZEN, and in none while it
+ * runs or is DONE. A DONE thread has given its stack back; its handle lives
+ * until it is joined, or as long as the world. A FROZEN thread keeps stack and
+ * handle until the run is over, joined or not: it is inside calls of systems
+ * of other nodes, which write their answers to its stack.
  */
+#include "sim/sim_thread.h"
+
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/check.h"
+#include "base/rand.h"
 #include "sim/sim.h"
+#include "sim/sim_error.h"
+#include "sim/sim_fault.h"
+#include "sim/sim_step.h"
+#include "sim/sim_stream.h"
 
 static void make_ready(tr_sim *sim, tri_thread *thread)
 {
+    TRI_CHECK(!tri_link_is_linked(&thread->queue));
     thread->state = TRI_THREAD_READY;
     tri_list_push_back(&sim->ready, &thread->queue);
 }
@@ -34,7 +44,7 @@ static void unpark(tr_sim *sim, tri_thread *thread, bool timed_out)
     make_ready(sim, thread);
 }
 
-static void deadline_is_over(tr_sim *sim, tri_sim_event *event)
+static void on_deadline(tr_sim *sim, tri_sim_event *event)
 {
     unpark(sim, tri_container_of(event, tri_thread, deadline), true);
 }
@@ -49,7 +59,6 @@ static void run_function(tr_sim *sim)
     }
 }
 
-/* The entry of every fiber: one thread after another. */
 void tri_sim_thread_loop(void *arg)
 {
     tr_sim *sim = arg;
@@ -61,11 +70,12 @@ void tri_sim_thread_loop(void *arg)
     }
 }
 
-/* Leaves the running thread; returns when it is switched to again. */
+/* Switches from the running thread to main; returns when it runs again. */
 static void leave_thread(tr_sim *sim)
 {
     tri_thread *thread = sim->running;
 
+    TRI_CHECK(thread != NULL);
     tri_fiber_switch(thread->fiber, &sim->main);
     TRI_CHECK(sim->running == thread);
     if (thread->killed) {
@@ -84,13 +94,13 @@ static void thread_ended(tr_sim *sim, tri_thread *thread)
         tri_fiber_give(&sim->fibers, thread->fiber);
         thread->fiber = NULL;
     }
+    TRI_CHECK(sim->thread_count > 0);
     sim->thread_count--;
     // Relaxed: the world is one thread.
     atomic_store_explicit(&thread->done, 1, memory_order_relaxed);
     tri_sim_wake_all(sim, &thread->done);
 }
 
-/* Lets a thread that is in no queue go on until it waits or ends. */
 void tri_sim_thread_enter(tr_sim *sim, tri_thread *thread)
 {
     TRI_CHECK(sim->running == NULL);
@@ -98,11 +108,11 @@ void tri_sim_thread_enter(tr_sim *sim, tri_thread *thread)
     thread->state = TRI_THREAD_RUNNING;
     thread->begun = true;
     sim->running = thread;
-    tri_sim_error_before(sim);
+    tri_sim_error_before_thread(sim);
     tri_fiber_thread_init(&sim->main);
     tri_fiber_switch(&sim->main, thread->fiber);
     tri_fiber_thread_fini(&sim->main);
-    tri_sim_error_after(sim, thread);
+    tri_sim_error_after_thread(sim, thread);
     sim->running = NULL;
     TRI_CHECK(thread->state != TRI_THREAD_RUNNING);
     if (thread->state == TRI_THREAD_DONE) {
@@ -133,7 +143,7 @@ tr_err tri_sim_thread_start(tri_world *world, tri_thread **out,
     }
     thread->node = node;
     thread->id = sim->thread_next++;
-    thread->deadline.fn = deadline_is_over;
+    thread->deadline.fn = on_deadline;
     thread->fn = fn;
     thread->arg = arg;
     strncpy(thread->name, name, sizeof(thread->name) - 1);
@@ -162,9 +172,8 @@ void tri_sim_thread_join(tri_world *world, tri_thread *thread)
     while (!is_done(thread)) {
         (void)tri_sim_park(world, &thread->done, 0, TR_FOREVER);
     }
-    if (thread->state != TRI_THREAD_BURIED) {
-        thread_free(thread);  // a buried one is freed with the world: others
-                              // still reach its stack
+    if (thread->state != TRI_THREAD_FROZEN) {
+        thread_free(thread);  // a frozen one is freed with the world
     }
 }
 
@@ -176,72 +185,65 @@ static void kill_thread(tr_sim *sim, tri_thread *thread)
     thread->word = NULL;
     thread->killed = true;
     if (thread->begun) {
-        tri_sim_thread_enter(sim, thread);  // it jumps out of what it was doing
+        tri_sim_thread_enter(sim, thread);  // leave_thread jumps to its end
     } else {
         thread->state = TRI_THREAD_DONE;
         thread_ended(sim, thread);
     }
 }
 
-static void bury_thread(tr_sim *sim, tri_thread *thread)
+static void freeze_thread(tr_sim *sim, tri_thread *thread)
 {
     TRI_CHECK(thread->state != TRI_THREAD_RUNNING);
     tri_list_remove(&thread->queue);
     tri_sim_event_cancel(sim, &thread->deadline);
     thread->word = NULL;
     thread->timed_out = false;
-    thread->state = TRI_THREAD_BURIED;
-    tri_list_push_back(&sim->buried_threads, &thread->queue);
+    thread->state = TRI_THREAD_FROZEN;
+    tri_list_push_back(&sim->frozen_threads, &thread->queue);
     // Relaxed: the world is one thread.
     atomic_store_explicit(&thread->done, 1, memory_order_relaxed);
     tri_sim_wake_all(sim, &thread->done);
 }
 
-void tri_sim_bury_threads(tri_sim_node *node)
+void tri_sim_threads_freeze(tri_sim_node *node)
 {
     tr_sim *sim = node->sim;
-    tri_link *link = sim->threads.head.next;
 
-    while (link != &sim->threads.head) {
+    TRI_LIST_EACH_SAFE (link, &sim->threads) {
         tri_thread *thread = tri_container_of(link, tri_thread, all);
-        link = link->next;
         if (thread->node != node || thread->state == TRI_THREAD_DONE ||
-            thread->state == TRI_THREAD_BURIED) {
+            thread->state == TRI_THREAD_FROZEN) {
             continue;
         }
         if (thread->is_library || thread->begun) {
-            bury_thread(sim, thread);
+            freeze_thread(sim, thread);
         } else {
-            kill_thread(sim, thread);  // nobody knows its stack yet
+            kill_thread(sim, thread);  // nothing points to its stack yet
         }
     }
 }
 
-void tri_sim_exhume_threads(tr_sim *sim)
+void tri_sim_threads_unfreeze(tr_sim *sim)
 {
-    tri_link *link = sim->buried_threads.head.next;
-
-    while (link != &sim->buried_threads.head) {
+    TRI_LIST_EACH_SAFE (link, &sim->frozen_threads) {
         tri_thread *thread = tri_container_of(link, tri_thread, queue);
-        link = link->next;
         if (!thread->is_library) {
-            continue;  // the program's: it never goes on
+            continue;
         }
         tri_list_remove(&thread->queue);
         // Relaxed: the world is one thread.
         atomic_store_explicit(&thread->done, 0, memory_order_relaxed);
-        make_ready(sim, thread);  // to it, an early wake
+        make_ready(sim, thread);  // its park returns as if woken early
     }
 }
 
-void tri_sim_kill_threads(tri_sim_node *node)
+void tri_sim_threads_kill(tri_sim_node *node)
 {
     tr_sim *sim = node->sim;
-    tri_link *link = sim->threads.head.next;
 
-    while (link != &sim->threads.head) {
+    TRI_LIST_EACH_SAFE (link, &sim->threads) {
         tri_thread *thread = tri_container_of(link, tri_thread, all);
-        link = link->next;
         if (thread->node == node && thread->state != TRI_THREAD_DONE) {
             kill_thread(sim, thread);
         }
@@ -274,7 +276,7 @@ static bool thread_park(tr_sim *sim, tri_sim_node *node,
 
     if (timeout <= 0 ||
         tri_sim_strikes(sim, TRI_FAULT_early_wake, node->index)) {
-        // Somebody else may go first.
+        // Not parked, but another thread or actor may run first.
         make_ready(sim, thread);
         leave_thread(sim);
         return timeout > 0;
@@ -283,15 +285,15 @@ static bool thread_park(tr_sim *sim, tri_sim_node *node,
     thread->word = word;
     tri_list_push_back(&sim->parked, &thread->queue);
     if (timeout != TR_FOREVER) {
-        tr_nanos due =
-            tri_sim_when(node, tri_sim_later(tri_sim_local(node), timeout));
+        tr_nanos due = tri_sim_node_when(
+            node, tri_sim_later(tri_sim_node_time(node), timeout));
         tri_sim_event_arm(sim, &thread->deadline, due - sim->now);
     }
     leave_thread(sim);
     return !thread->timed_out;
 }
 
-/* Main waits: the world runs until it need not. */
+/* Runs the world until main's wait is over. */
 static bool main_park(tr_sim *sim, tri_sim_node *node, _Atomic(uint32_t) *word,
                       uint32_t expected, tr_nanos timeout)
 {
@@ -299,14 +301,15 @@ static bool main_park(tr_sim *sim, tri_sim_node *node, _Atomic(uint32_t) *word,
     _Atomic(uint32_t) *outer = sim->main_word;
 
     if (timeout != TR_FOREVER) {
-        due = tri_sim_when(node, tri_sim_later(tri_sim_local(node), timeout));
+        due = tri_sim_node_when(
+            node, tri_sim_later(tri_sim_node_time(node), timeout));
     }
     sim->main_word = word;
     sim->main_woken = false;
     bool more = true;
     while (more && is_word(word, expected) && !sim->main_woken) {
-        // At `due`, what goes on at this instant still ends; but a program
-        // that never rests must not hold us.
+        // At `due`, everything that can go on at this instant still runs. A
+        // program that never rests moves the clock past `due`: sim_step.c.
         more = sim->now < due || (sim->now == due && tri_sim_is_busy(sim));
         if (more) {
             more = tri_sim_step(sim, due);
@@ -317,7 +320,7 @@ static bool main_park(tr_sim *sim, tri_sim_node *node, _Atomic(uint32_t) *word,
         fail_deadlock(sim, "main waits for ever");
     }
     sim->main_word = outer;
-    // Whoever waits below us looks at its word again.
+    // An outer wait on this stack must look at its word again.
     sim->main_woken = outer != NULL;
     return woken;
 }
@@ -340,13 +343,12 @@ bool tri_sim_park(tri_world *world, _Atomic(uint32_t) *word, uint32_t expected,
     return main_park(sim, node, word, expected, timeout);
 }
 
-static uint32_t waiters_of(tr_sim *sim, const _Atomic(uint32_t) *word)
+static uint32_t count_waiters(tr_sim *sim, const _Atomic(uint32_t) *word)
 {
     uint32_t count = 0;
 
-    for (tri_link *it = sim->parked.head.next; it != &sim->parked.head;
-         it = it->next) {
-        count += tri_container_of(it, tri_thread, queue)->word == word;
+    TRI_LIST_EACH (link, &sim->parked) {
+        count += tri_container_of(link, tri_thread, queue)->word == word;
     }
     return count;
 }
@@ -354,9 +356,8 @@ static uint32_t waiters_of(tr_sim *sim, const _Atomic(uint32_t) *word)
 static tri_thread *waiter_at(tr_sim *sim, const _Atomic(uint32_t) *word,
                              uint64_t index)
 {
-    for (tri_link *it = sim->parked.head.next; it != &sim->parked.head;
-         it = it->next) {
-        tri_thread *thread = tri_container_of(it, tri_thread, queue);
+    TRI_LIST_EACH (link, &sim->parked) {
+        tri_thread *thread = tri_container_of(link, tri_thread, queue);
         if (thread->word == word && index-- == 0) {
             return thread;
         }
@@ -364,11 +365,11 @@ static tri_thread *waiter_at(tr_sim *sim, const _Atomic(uint32_t) *word,
     tr_abort("sim", "no such waiter");
 }
 
-/* Whom a wake finds first is not promised, so the seed decides. */
+/* No order of waiters is promised, so the seed decides whom it wakes. */
 void tri_sim_wake(tri_world *world, _Atomic(uint32_t) *word, uint32_t count)
 {
     tr_sim *sim = tri_sim_of(world);
-    uint32_t waiting = waiters_of(sim, word);
+    uint32_t waiting = count_waiters(sim, word);
 
     while (waiting > 0 && count > 0) {
         uint64_t index = 0;
@@ -414,11 +415,8 @@ bool tri_sim_sleep(tr_sim *sim, tr_nanos span)
 
 void tri_sim_threads_free(tr_sim *sim)
 {
-    tri_link *link = sim->threads.head.next;
-
-    while (link != &sim->threads.head) {
+    TRI_LIST_EACH_SAFE (link, &sim->threads) {
         tri_thread *thread = tri_container_of(link, tri_thread, all);
-        link = link->next;
         TRI_CHECK(thread->state == TRI_THREAD_DONE);
         thread_free(thread);
     }

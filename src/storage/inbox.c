@@ -1,35 +1,40 @@
 /*
- * inbox.c - a list, a lock and a word to wait on.
+ * inbox.c - a list, a lock, and a word that the taker parks on.
  *
- * Invariant: `asleep` is set only under the lock, when there is nothing to
- * take, after the word was read. Whoever then adds something clears it, moves
- * the word and wakes: a taker that has not parked yet finds the word changed.
+ * Invariant: the taker sets `parked` under the lock, when there is nothing to
+ * take, and reads `wakes` under the same lock. A thread that then changes the
+ * inbox clears `parked`, increments `wakes` and wakes the taker. If the taker has
+ * not parked yet, its park finds `wakes` changed and returns at once.
  */
 #include "storage/inbox.h"
 
+#include <stdatomic.h>
 #include <string.h>
 
 #include "base/check.h"
+#include "storage/store_op.h"
 
 void tri_inbox_init(tri_inbox *inbox, tri_world *world)
 {
+    TRI_CHECK(world->magic == TRI_WORLD_MAGIC);
     memset(inbox, 0, sizeof(*inbox));
     inbox->world = world;
     tri_lock_init(&inbox->lock);
     tri_list_init(&inbox->ops);
 }
 
-/* Ends what began with the lock taken. */
+/* Drops the lock after a change, and wakes the taker if it is parked. */
 static void drop_and_wake(tri_inbox *inbox)
 {
-    bool was_asleep = inbox->asleep;
+    bool was_parked = inbox->parked;
 
-    inbox->asleep = false;
+    tri_lock_assert_held(&inbox->lock);
+    inbox->parked = false;
     tri_lock_drop(&inbox->lock);
-    if (was_asleep) {
+    if (was_parked) {
         // Release: pairs with the acquire of the world's park.
-        atomic_fetch_add_explicit(&inbox->word, 1, memory_order_release);
-        inbox->world->ops->wake(inbox->world, &inbox->word, 1);
+        atomic_fetch_add_explicit(&inbox->wakes, 1, memory_order_release);
+        inbox->world->ops->wake(inbox->world, &inbox->wakes, 1);
     }
 }
 
@@ -50,31 +55,25 @@ void tri_inbox_push(tri_inbox *inbox, tri_list *ops)
     drop_and_wake(inbox);
 }
 
-static bool is_read(const tri_store_op *op)
-{
-    return op->call == TR_STORE_LOAD || op->call == TR_STORE_READ ||
-           op->call == TR_STORE_REMINDERS;
-}
-
 void tri_inbox_push_both(tri_inbox *reads, tri_inbox *writes, tri_list *ops)
 {
-    tri_list apart;
+    tri_list read_ops;
 
-    tri_list_init(&apart);
+    tri_list_init(&read_ops);
     TRI_LIST_EACH_SAFE (link, ops) {
-        if (is_read(tri_container_of(link, tri_store_op, link))) {
+        if (tri_store_op_is_read(tri_container_of(link, tri_store_op, link))) {
             tri_list_remove(link);
-            tri_list_push_back(&apart, link);
+            tri_list_push_back(&read_ops, link);
         }
     }
-    tri_inbox_push(reads, &apart);
+    tri_inbox_push(reads, &read_ops);
     tri_inbox_push(writes, ops);
 }
 
-void tri_inbox_nudge(tri_inbox *inbox)
+void tri_inbox_wake(tri_inbox *inbox)
 {
     tri_lock_take(&inbox->lock);
-    inbox->nudged = true;
+    inbox->wake_once = true;
     drop_and_wake(inbox);
 }
 
@@ -85,15 +84,19 @@ void tri_inbox_close(tri_inbox *inbox)
     drop_and_wake(inbox);
 }
 
-/* Under the lock: takes what is there. True: there is a reason to return. */
+/*
+ * Moves ops to `out` until *count is `max`. Returns whether the take may end:
+ * it has ops, or the inbox was woken or closed. The lock is held.
+ */
 static bool take_some(tri_inbox *inbox, tri_list *out, uint32_t max,
                       uint32_t *count)
 {
-    bool ready = inbox->nudged || inbox->closed;
+    bool ready = inbox->wake_once || inbox->closed;
 
-    inbox->nudged = false;
+    tri_lock_assert_held(&inbox->lock);
+    inbox->wake_once = false;
     if (inbox->count <= max - *count) {
-        // All of them: none is touched here, where others wait.
+        // The whole list at once: walking it would hold the lock for longer.
         tri_list_move(out, &inbox->ops);
         *count += inbox->count;
         inbox->count = 0;
@@ -110,20 +113,21 @@ uint32_t tri_inbox_take(tri_inbox *inbox, tri_list *out, uint32_t max,
 {
     uint32_t count = 0;
 
+    TRI_CHECK(max > 0);
     for (;;) {
         tri_lock_take(&inbox->lock);
         bool ready = take_some(inbox, out, max, &count) || timeout == 0;
-        inbox->asleep = !ready;
-        // Relaxed: the lock orders it; see the invariant.
+        inbox->parked = !ready;
+        // Relaxed: the lock orders this read; see the invariant.
         uint32_t seen =
-            atomic_load_explicit(&inbox->word, memory_order_relaxed);
+            atomic_load_explicit(&inbox->wakes, memory_order_relaxed);
         tri_lock_drop(&inbox->lock);
         if (ready) {
             return count;
         }
-        if (!inbox->world->ops->park(inbox->world, &inbox->word, seen,
+        if (!inbox->world->ops->park(inbox->world, &inbox->wakes, seen,
                                      timeout)) {
-            timeout = 0;  // looks once more, as something may have come
+            timeout = 0;  // take once more: an op may have come since
         }
     }
 }

@@ -1,12 +1,14 @@
 /*
- * postgres_db.c - connecting, preparing, waiting, explaining.
+ * postgres_db.c - connecting, preparing statements, waiting for results, and
+ * describing errors.
  *
- * libpq has its own sockets and knows no world: this file, and the two threads
- * that use it, are outside of what the simulator runs (0007-storage.md).
+ * libpq opens its own sockets, so this file and the two threads that use it
+ * cannot run in the simulator (docs/design/0007-storage.md).
  *
- * A session is set up so that the statements mean what they say: transactions
- * are `read committed` (a write that waited for another one looks again),
- * commits wait for the disk, plans are made once and go by index.
+ * The statements of postgres_sql.h need these settings of the session:
+ * transactions are `read committed`, so that a write that had to wait for
+ * another one reads the row again; commits wait for the disk; plans are made
+ * once and use indexes.
  */
 #include "storage/postgres_db.h"
 
@@ -30,14 +32,15 @@ static const struct {
 #undef TRI_X
 };
 
-/* The first 32 bits of a lock that only those who make the tables take. */
+/* Its lock is taken only to make the tables, by one client at a time. */
 static const char schema[] =
     "SELECT pg_advisory_xact_lock(1414680659, 1);"
     "CREATE SCHEMA IF NOT EXISTS troupe;"
     "CREATE TABLE IF NOT EXISTS troupe.mark"
     " (id int4 PRIMARY KEY CHECK (id = 1), layout int4 NOT NULL);"
     "INSERT INTO troupe.mark VALUES (1, 1) ON CONFLICT DO NOTHING;"
-    // Room in each page lets an update stay in it and touch no index.
+    // fillfactor: free space in a page lets an update stay there, which then
+    // need not change the index.
     "CREATE TABLE IF NOT EXISTS troupe.state (key bytea PRIMARY KEY,"
     " version int8 NOT NULL, bytes bytea NOT NULL) WITH (fillfactor = 70);"
     "CREATE TABLE IF NOT EXISTS troupe.fence"
@@ -53,10 +56,11 @@ static const char schema[] =
     " ON troupe.reminder (shard, due, key, name);";
 
 /*
- * The planner knows nothing of arrays' lengths or of tables that were just
- * made, and a plan made for an empty table is bad for a full one; so only
- * plans by index are left. Those that are "disabled" seem dear, which would
- * start the compiler of plans (jit) in vain.
+ * The planner knows neither the lengths of arrays nor the size that new tables
+ * will have, and a plan that was made for an empty table is bad for a full
+ * one. So only plans that use indexes are allowed. The planner gives disabled
+ * plans a high cost, which would start the compiler of plans (jit), so that is
+ * off.
  */
 static const char session[] =
     "SET default_transaction_isolation = 'read committed';"
@@ -71,7 +75,7 @@ static const char session[] =
 
 /* ---- what went wrong ---- */
 
-/* libpq's texts have several lines; ours is one. */
+/* Sets the text to a message of libpq, in one line, and the advice. */
 static void set_text(tri_pg_fault *why, const char *message, const char *advice)
 {
     char line[TRI_PG_TEXT_SIZE];
@@ -101,7 +105,7 @@ static void no_memory(tri_pg_fault *why)
                           .text = "out of memory"};
 }
 
-/* What is known of an SQLSTATE: its beginning, and what follows from it. */
+/* What SQLSTATEs that begin with `prefix` mean. */
 typedef struct known_state {
     const char *prefix;
     tr_err err;
@@ -133,7 +137,7 @@ static const known_state known_states[] = {
     {"", TR_ESTORAGE, TRI_STORE_FAULT_OPERATION_FAILED, false, NULL},
 };
 
-void tri_pg_why(const PGresult *result, tri_pg_fault *why)
+void tri_pg_explain(const PGresult *result, tri_pg_fault *why)
 {
     const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
     const char *text = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
@@ -141,7 +145,7 @@ void tri_pg_why(const PGresult *result, tri_pg_fault *why)
 
     while (strncmp(state == NULL ? "" : state, it->prefix,
                    strlen(it->prefix)) != 0) {
-        it++;  // the last one fits everything
+        it++;  // the last prefix fits every state
     }
     *why = (tri_pg_fault){
         .err = it->err, .fault = it->fault, .is_final = it->is_final};
@@ -149,25 +153,26 @@ void tri_pg_why(const PGresult *result, tri_pg_fault *why)
              it->advice);
 }
 
-static void why_lost(tri_pg_db *db, const char *text, tri_pg_fault *why)
+/* Describes a lost connection. text: NULL, or instead of libpq's message. */
+static void explain_lost(tri_pg_db *db, const char *text, tri_pg_fault *why)
 {
     *why = (tri_pg_fault){.err = TR_ESTORAGE,
                           .fault = TRI_STORE_FAULT_UNAVAILABLE};
     set_text(why, text != NULL ? text : PQerrorMessage(db->conn), NULL);
 }
 
-void tri_pg_not_sent(tri_pg_db *db, tri_pg_fault *why)
+void tri_pg_explain_unsent(tri_pg_db *db, tri_pg_fault *why)
 {
     if (PQstatus(db->conn) == CONNECTION_OK) {
         no_memory(why);
     } else {
-        why_lost(db, NULL, why);
+        explain_lost(db, NULL, why);
     }
 }
 
 /* ---- waiting ---- */
 
-/* Waits for the socket; false: silence, or there is none. */
+/* Waits for the socket. Returns false after server->silence. */
 static bool wait_socket(tri_pg_db *db, bool writing)
 {
     struct pollfd it = {
@@ -177,24 +182,25 @@ static bool wait_socket(tri_pg_db *db, bool writing)
     int count;
 
     if (it.fd < 0) {
-        return false;  // libpq has closed it; poll would wait for nothing
+        return false;  // libpq has closed it
     }
     do {
-        count = poll(&it, 1, (int)(db->place->silence / TR_MS(1)));
+        count = poll(&it, 1, (int)(db->server->silence / TR_MS(1)));
     } while (count < 0 && errno == EINTR);
     return count > 0;
 }
 
 bool tri_pg_flush(tri_pg_db *db)
 {
-    // After a failure there is nothing left to write, either: then this says
-    // that all was sent, and the outcome is unknown.
+    // After a failure libpq has nothing left to write, so this is true as well:
+    // the outcome of the batch is then unknown.
     db->all_sent = PQflush(db->conn) == 0;
     return db->all_sent;
 }
 
 bool tri_pg_next(tri_pg_db *db, PGresult **out, tri_pg_fault *why)
 {
+    TRI_CHECK(db->conn != NULL);
     *out = NULL;
     while (!db->ended) {
         bool is_written = tri_pg_flush(db);
@@ -202,20 +208,20 @@ bool tri_pg_next(tri_pg_db *db, PGresult **out, tri_pg_fault *why)
             break;
         }
         if (!wait_socket(db, !is_written)) {
-            why_lost(db, "the server does not answer", why);
+            explain_lost(db, "the server does not answer", why);
             return false;
         }
-        // What came before the end is still to be had. It writes as well, and
-        // does not say how far it came.
+        // Results that came before the end can still be read.
+        // PQconsumeInput also writes, and does not tell whether it wrote all.
         db->ended = PQconsumeInput(db->conn) == 0;
         db->all_sent = db->all_sent || db->ended;
     }
-    *out = PQgetResult(db->conn);  // does not wait: see above
+    *out = PQgetResult(db->conn);  // does not wait: PQisBusy was false
     if (*out == NULL) {
         bool is_over = db->ended && db->was_null;
         db->was_null = true;
         if (is_over) {
-            why_lost(db, NULL, why);
+            explain_lost(db, NULL, why);
         }
         return !is_over;
     }
@@ -224,8 +230,9 @@ bool tri_pg_next(tri_pg_db *db, PGresult **out, tri_pg_fault *why)
         PQresultErrorField(*out, PG_DIAG_SEVERITY_NONLOCALIZED);
     if (PQresultStatus(*out) == PGRES_FATAL_ERROR &&
         (severity == NULL || strcmp(severity, "ERROR") != 0)) {
-        // FATAL, PANIC, or libpq's own: nothing will follow.
-        why_lost(db, PQresultErrorField(*out, PG_DIAG_MESSAGE_PRIMARY), why);
+        // FATAL, PANIC or an error of libpq: no result will follow.
+        explain_lost(db, PQresultErrorField(*out, PG_DIAG_MESSAGE_PRIMARY),
+                     why);
         PQclear(*out);
         *out = NULL;
         return false;
@@ -235,11 +242,12 @@ bool tri_pg_next(tri_pg_db *db, PGresult **out, tri_pg_fault *why)
 
 bool tri_pg_is_alive(tri_pg_db *db)
 {
+    TRI_CHECK(db->conn != NULL);
     struct pollfd it = {.fd = PQsocket(db->conn), .events = POLLIN};
 
     while (!db->ended && poll(&it, 1, 0) > 0) {
         db->ended = PQconsumeInput(db->conn) == 0;
-        (void)PQisBusy(db->conn);  // reads it: see on_notice
+        (void)PQisBusy(db->conn);  // parses the input: see on_notice
     }
     return !db->ended && PQstatus(db->conn) == CONNECTION_OK;
 }
@@ -248,6 +256,8 @@ bool tri_pg_send(tri_pg_db *db, tri_pg_sql sql, tri_pg_params *params)
 {
     static const int binary[TRI_PG_PARAMS_MAX] = {1, 1, 1, 1, 1, 1, 1};
 
+    TRI_CHECK(sql < TRI_PG_COUNT);
+    TRI_CHECK(db->conn != NULL);
     db->all_sent = false;
     return tri_pg_finish(params) &&
            PQsendQueryPrepared(db->conn, statements[sql].name, params->count,
@@ -256,12 +266,13 @@ bool tri_pg_send(tri_pg_db *db, tri_pg_sql sql, tri_pg_params *params)
 
 bool tri_pg_send_sync(tri_pg_db *db)
 {
+    TRI_CHECK(db->conn != NULL);
     return PQpipelineSync(db->conn) == 1;
 }
 
 /* ---- opening; before pipeline mode ---- */
 
-/* Runs statements; *out is the first result, for the caller to clear. */
+/* Runs SQL. *out is the first result, which the caller clears. */
 static tr_err run(tri_pg_db *db, const char *sql, PGresult **out,
                   tri_pg_fault *why)
 {
@@ -270,7 +281,7 @@ static tr_err run(tri_pg_db *db, const char *sql, PGresult **out,
     *out = NULL;
     *why = (tri_pg_fault){0};
     if (PQsendQuery(db->conn, sql) == 0) {
-        why_lost(db, NULL, why);
+        explain_lost(db, NULL, why);
         return why->err;
     }
     for (;;) {
@@ -281,7 +292,7 @@ static tr_err run(tri_pg_db *db, const char *sql, PGresult **out,
             break;
         }
         if (PQresultStatus(result) == PGRES_FATAL_ERROR) {
-            tri_pg_why(result, why);
+            tri_pg_explain(result, why);
         }
         if (*out == NULL) {
             *out = result;
@@ -305,15 +316,16 @@ static tr_err run_all(tri_pg_db *db, const char *sql, tri_pg_fault *why)
     return err;
 }
 
-/* The first column of the first row as a number; -1: there is none. */
-static tr_err ask_number(tri_pg_db *db, const char *sql, long long *out,
-                         tri_pg_fault *why)
+/* Reads the first column of the first row; -1 if there is no row. */
+static tr_err read_number(tri_pg_db *db, const char *sql, long long *out,
+                          tri_pg_fault *why)
 {
     PGresult *result;
     tr_err err = run(db, sql, &result, why);
 
     *out = -1;
     if (err == TR_OK && PQntuples(result) > 0) {
+        // If it is no number, *out stays -1. NOLINTNEXTLINE(cert-err34-c)
         (void)sscanf(PQgetvalue(result, 0, 0), "%lld", out);
     }
     PQclear(result);
@@ -334,8 +346,8 @@ static tr_err check_layout(tri_pg_db *db, tri_pg_fault *why)
     char text[TRI_PG_TEXT_SIZE];
     long long layout;
 
-    TR_TRY(ask_number(db, "SELECT layout FROM troupe.mark WHERE id = 1",
-                      &layout, why));
+    TR_TRY(read_number(db, "SELECT layout FROM troupe.mark WHERE id = 1",
+                       &layout, why));
     if (layout == LAYOUT) {
         return TR_OK;
     }
@@ -351,16 +363,16 @@ static tr_err check_layout(tri_pg_db *db, tri_pg_fault *why)
 
 static tr_err check_tables(tri_pg_db *db, bool create, tri_pg_fault *why)
 {
-    // One look: between two of them another opener may make the tables.
+    // One query: between two queries another client may make the tables.
     enum { NOTHING, OURS, OTHERS };
     long long found;
 
-    TR_TRY(ask_number(db,
-                      "SELECT CASE WHEN bool_or(tablename = 'mark') THEN 1"
-                      " WHEN count(*) > 0 THEN 2 ELSE 0 END"
-                      " FROM pg_catalog.pg_tables"
-                      " WHERE schemaname = 'troupe'",
-                      &found, why));
+    TR_TRY(read_number(db,
+                       "SELECT CASE WHEN bool_or(tablename = 'mark') THEN 1"
+                       " WHEN count(*) > 0 THEN 2 ELSE 0 END"
+                       " FROM pg_catalog.pg_tables"
+                       " WHERE schemaname = 'troupe'",
+                       &found, why));
     if (found != OURS) {
         if (found == OTHERS) {
             return refuse(why, "the schema troupe in this database belongs "
@@ -375,11 +387,13 @@ static tr_err check_tables(tri_pg_db *db, bool create, tri_pg_fault *why)
     return check_layout(db, why);
 }
 
+/* Translates the types of postgres_sql.h. Returns how many there are. */
 static int types_of(const char *codes, Oid types[TRI_PG_PARAMS_MAX])
 {
     int count = 0;
 
     for (; codes[count] != '\0'; count++) {
+        TRI_CHECK(count < TRI_PG_PARAMS_MAX);
         switch (codes[count]) {
         case '4':
             types[count] = TRI_PG_OID_INT4;
@@ -415,12 +429,12 @@ static tr_err prepare_all(tri_pg_db *db, tri_pg_fault *why)
         int count = types_of(statements[i].types, types);
         if (PQsendPrepare(db->conn, statements[i].name, statements[i].text,
                           count, types) == 0) {
-            why_lost(db, NULL, why);
+            explain_lost(db, NULL, why);
             return why->err;
         }
     }
     if (!tri_pg_send_sync(db)) {
-        why_lost(db, NULL, why);
+        explain_lost(db, NULL, why);
         return why->err;
     }
     while (!is_done) {
@@ -429,7 +443,7 @@ static tr_err prepare_all(tri_pg_db *db, tri_pg_fault *why)
         }
         is_done = PQresultStatus(result) == PGRES_PIPELINE_SYNC;
         if (result != NULL && PQresultStatus(result) == PGRES_FATAL_ERROR) {
-            tri_pg_why(result, why);
+            tri_pg_explain(result, why);
         }
         PQclear(result);
     }
@@ -437,8 +451,8 @@ static tr_err prepare_all(tri_pg_db *db, tri_pg_fault *why)
 }
 
 /*
- * A server's remarks are not for our standard error. But the last words to a
- * session that waits for nothing come as a remark, too.
+ * Receives notices, which libpq would write to stderr. When the server ends a
+ * session that has no query running, the reason comes as a notice as well.
  */
 static void on_notice(void *arg, const PGresult *result)
 {
@@ -451,7 +465,7 @@ static void on_notice(void *arg, const PGresult *result)
     }
 }
 
-static tr_err why_not_connected(tri_pg_db *db, tri_pg_fault *why)
+static tr_err explain_not_connected(tri_pg_db *db, tri_pg_fault *why)
 {
     const char *advice = "start the server, or correct host, port, dbname and "
                          "user of the connection";
@@ -475,16 +489,17 @@ static tr_err why_not_connected(tri_pg_db *db, tri_pg_fault *why)
 
 static tr_err connect_to(tri_pg_db *db, tri_pg_fault *why)
 {
-    // The later one wins: what stands before conninfo is only a default.
+    // A later value replaces an earlier one: the names before dbname, which
+    // stands for conninfo, are defaults.
     const char *const names[] = {
         "connect_timeout", "target_session_attrs", "fallback_application_name",
         "dbname",          "client_encoding",      NULL};
-    const char *const values[] = {CONNECT_SECONDS,     "read-write", "troupe",
-                                  db->place->conninfo, "UTF8",       NULL};
+    const char *const values[] = {CONNECT_SECONDS,      "read-write", "troupe",
+                                  db->server->conninfo, "UTF8",       NULL};
 
     db->conn = PQconnectdbParams(names, values, 1);
     if (db->conn == NULL || PQstatus(db->conn) != CONNECTION_OK) {
-        return why_not_connected(db, why);
+        return explain_not_connected(db, why);
     }
     (void)PQsetNoticeReceiver(db->conn, on_notice, db);
     if (PQserverVersion(db->conn) < SERVER_MIN) {
@@ -497,23 +512,24 @@ static tr_err open_all(tri_pg_db *db, bool create, tri_pg_fault *why)
 {
     TR_TRY(connect_to(db, why));
     if (PQsetnonblocking(db->conn, 1) != 0) {
-        why_lost(db, NULL, why);
+        explain_lost(db, NULL, why);
         return why->err;
     }
     TR_TRY(run_all(db, session, why));
     TR_TRY(check_tables(db, create, why));
     if (PQenterPipelineMode(db->conn) == 0) {
-        why_lost(db, NULL, why);
+        explain_lost(db, NULL, why);
         return why->err;
     }
     return prepare_all(db, why);
 }
 
-tr_err tri_pg_open(tri_pg_db *db, const tri_pg_place *place, bool create,
+tr_err tri_pg_open(tri_pg_db *db, const tri_pg_server *server, bool create,
                    tri_pg_fault *why)
 {
     TRI_CHECK(db->conn == NULL);
-    *db = (tri_pg_db){.place = place};
+    TRI_CHECK(server->conninfo != NULL);
+    *db = (tri_pg_db){.server = server};
     *why = (tri_pg_fault){0};
     tr_err err = open_all(db, create, why);
     if (err != TR_OK) {

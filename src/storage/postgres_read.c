@@ -1,65 +1,88 @@
 /*
  * postgres_read.c - batches of reads.
  *
- * All loads of a batch are one statement; events and reminders are one each.
- * The answer to a load is whatever is committed when it is carried out, and
- * so never older than what was answered before it was asked.
+ * All loads of a batch are one statement; each read of events, reminders or keys
+ * is a statement of its own. A load answers with what is committed when the
+ * server carries it out, so it sees all writes that were answered before the
+ * load was submitted.
  */
-#include "base/check.h"
-#include "storage/storage_postgres.h"
+#include "storage/postgres_read.h"
 
-static tr_err connected(tri_pg_lane *lane, tri_pg_fault *why)
+#include <libpq-fe.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/check.h"
+#include "storage/postgres_batch.h"
+#include "storage/postgres_db.h"
+#include "storage/postgres_sql.h"
+#include "storage/postgres_wire.h"
+#include "storage/store_op.h"
+#include "troupe/base.h"
+#include "troupe/storage.h"
+
+static tr_err connected(tri_pg_pipeline *pipeline, tri_pg_fault *why)
 {
-    (void)lane;
+    (void)pipeline;
     (void)why;
     return TR_OK;
 }
 
-static bool add(tri_pg_lane *lane, tri_pg_batch *batch, tri_store_op *op)
+static bool add(tri_pg_pipeline *pipeline, tri_pg_batch *batch,
+                tri_store_op *op)
 {
-    (void)lane;
+    (void)pipeline;
     if (op->call == TR_STORE_LOAD) {
-        batch->group[batch->group_count++] = op;
+        tri_pg_batch_add_bulk(batch, op);
         return true;
     }
-    bool is_events = op->call == TR_STORE_READ;
-    TRI_CHECK(is_events || op->call == TR_STORE_REMINDERS);
-    tri_pg_step_add(batch, is_events ? TRI_PG_READ : TRI_PG_REMINDERS, op);
+    tri_pg_batch_add(batch,
+                     op->call == TR_STORE_READ   ? TRI_PG_READ
+                     : op->call == TR_STORE_SCAN ? TRI_PG_SCAN
+                                                 : TRI_PG_REMINDERS,
+                     op);
     return true;
 }
 
-static void complete(tri_pg_lane *lane, tri_pg_batch *batch)
+static void complete(tri_pg_pipeline *pipeline, tri_pg_batch *batch)
 {
-    (void)lane;
-    if (batch->group_count > 0) {
-        tri_pg_step_add(batch, TRI_PG_LOAD, NULL);
+    (void)pipeline;
+    if (batch->bulk_count > 0) {
+        tri_pg_batch_add(batch, TRI_PG_LOAD, NULL);
     }
 }
 
-static void bind(tri_pg_lane *lane, tri_pg_batch *batch,
+static void bind(tri_pg_pipeline *pipeline, tri_pg_batch *batch,
                  const tri_pg_step *step)
 {
-    tri_pg_params *params = &lane->params;
+    tri_pg_params *params = &pipeline->params;
     const tri_store_op *op = step->op;
 
     if (op == NULL) {
-        tri_pg_add_array(params, TRI_PG_OID_BYTEA, batch->group_count);
-        for (uint32_t i = 0; i < batch->group_count; i++) {
-            tri_pg_put_bytes(params, batch->group[i]->key);
+        tri_pg_add_array(params, TRI_PG_OID_BYTEA, batch->bulk_count);
+        for (uint32_t i = 0; i < batch->bulk_count; i++) {
+            tri_pg_put_bytes(params, batch->bulk[i]->key);
         }
         return;
     }
     if (op->call == TR_STORE_READ) {
         tri_pg_add_bytes(params, op->key);
         tri_pg_add8(params, op->number);
+    } else if (op->call == TR_STORE_SCAN) {
+        size_t size = tri_store_scan_end(op, pipeline->scan_end);
+        tri_pg_add_bytes(params, op->bytes);
+        tri_pg_add_bytes(params, (tri_store_bytes){pipeline->scan_end, size});
+        tri_pg_add_bytes(params, op->key);
     } else {
+        TRI_CHECK(op->call == TR_STORE_REMINDERS);
         tri_pg_add4(params, op->shard);
         tri_pg_add8(params, op->number);
         tri_pg_add8(params, op->after);
         tri_pg_add_bytes(params, op->key);
         tri_pg_add_bytes(params, op->name);
     }
-    tri_pg_add8(params, tri_store_limit(op) + UINT64_C(1));
+    tri_pg_add8(params, tri_store_row_limit(op) + UINT64_C(1));
 }
 
 static void answer_loads(tri_pg_batch *batch, const PGresult *result)
@@ -68,19 +91,22 @@ static void answer_loads(tri_pg_batch *batch, const PGresult *result)
         uint64_t number = tri_pg_number(result, row, 0);
         tri_store_bytes bytes = tri_pg_bytes(result, row, 2);
         TRI_CHECK(number >= 1);
-        TRI_CHECK(number <= batch->group_count);
-        (void)tri_store_give(batch->group[number - 1], bytes.at, bytes.size,
-                             tri_pg_number(result, row, 1));
+        TRI_CHECK(number <= batch->bulk_count);
+        (void)tri_store_set_state(batch->bulk[number - 1], bytes.at, bytes.size,
+                                  tri_pg_number(result, row, 1));
     }
 }
 
-/* Adds rows until the answer is full; bytes that did not fit are NULL. */
+/*
+ * Adds rows to the answer until it is full. The last column, the bytes, is
+ * NULL for rows that do not fit.
+ */
 static void give_rows(tri_store_op *op, const PGresult *result,
                       tri_store_row (*row_of)(const PGresult *result, int row))
 {
     int count = PQntuples(result);
     int bytes = PQnfields(result) - 1;
-    uint32_t left = tri_store_limit(op);
+    uint32_t left = tri_store_row_limit(op);
 
     for (int row = 0; row < count; row++) {
         tri_store_row it = row_of(result, row);
@@ -112,24 +138,30 @@ static tri_store_row reminder_of(const PGresult *result, int row)
     };
 }
 
-static void answer(tri_pg_lane *lane, tri_pg_batch *batch, tri_pg_step *step,
-                   const PGresult *result)
+static tri_store_row key_of(const PGresult *result, int row)
+{
+    return (tri_store_row){.key = tri_pg_bytes(result, row, 0)};
+}
+
+static void answer(tri_pg_pipeline *pipeline, tri_pg_batch *batch,
+                   tri_pg_step *step, const PGresult *result)
 {
     tri_store_op *op = step->op;
 
-    (void)lane;
+    (void)pipeline;
     if (op == NULL) {
         answer_loads(batch, result);
         return;
     }
-    if (op->call == TR_STORE_REMINDERS) {
-        give_rows(op, result, reminder_of);
+    if (op->call == TR_STORE_REMINDERS || op->call == TR_STORE_SCAN) {
+        give_rows(op, result, op->call == TR_STORE_SCAN ? key_of : reminder_of);
         return;
     }
     if (PQntuples(result) == 0) {
         return;
     }
-    // A stream without events behind `number` is a row of one column.
+    // Without events from `number` on the answer is one row, with only the
+    // number of the last event.
     if (!PQgetisnull(result, 0, 1)) {
         give_rows(op, result, event_of);
     }
@@ -138,13 +170,13 @@ static void answer(tri_pg_lane *lane, tri_pg_batch *batch, tri_pg_step *step,
     }
 }
 
-static void committed(tri_pg_lane *lane, tri_pg_batch *batch)
+static void committed(tri_pg_pipeline *pipeline, tri_pg_batch *batch)
 {
-    (void)lane;
+    (void)pipeline;
     (void)batch;
 }
 
-const tri_pg_lane_ops tri_pg_reading = {
+const tri_pg_pipeline_ops tri_pg_reading = {
     .name = "tr-store-read",
     .connected = connected,
     .add = add,

@@ -1,9 +1,9 @@
 /*
- * postgres_wire.c - numbers in network order, arrays with their heads.
+ * postgres_wire.c - numbers in network order, arrays with their headers.
  *
- * An array: dimensions (1), whether it has NULLs (0), the element's type, the
- * count, the first index (1); then each element as size and bytes. An empty
- * one has 0 dimensions and ends after the type.
+ * An array is: the number of dimensions (1), whether it has NULLs (0), the
+ * type of the elements, the count, the first index (1); then each element as
+ * size and bytes. An empty array has 0 dimensions and ends after the type.
  */
 #include "storage/postgres_wire.h"
 
@@ -12,13 +12,13 @@
 
 #include "base/check.h"
 
-#define ROOM_MIN 4096
+#define BUFFER_MIN 4096
 
 /* ---- parameters ---- */
 
 void tri_pg_params_fini(tri_pg_params *params)
 {
-    free(params->room);
+    free(params->buffer);
     memset(params, 0, sizeof(*params));
 }
 
@@ -29,23 +29,25 @@ void tri_pg_begin(tri_pg_params *params)
     params->count = 0;
 }
 
+/* Copies bytes to the end of the buffer. */
 static void put(tri_pg_params *params, const void *bytes, size_t size)
 {
     if (params->capacity - params->used < size) {
-        size_t capacity = TRI_MAX(params->capacity, ROOM_MIN);
+        size_t capacity = TRI_MAX(params->capacity, BUFFER_MIN);
         while (capacity - params->used < size) {
             capacity *= 2;
         }
-        char *room = params->failed ? NULL : realloc(params->room, capacity);
-        if (room == NULL) {
+        char *buffer =
+            params->failed ? NULL : realloc(params->buffer, capacity);
+        if (buffer == NULL) {
             params->failed = true;
             return;
         }
-        params->room = room;
+        params->buffer = buffer;
         params->capacity = capacity;
     }
     if (size > 0) {
-        memcpy(params->room + params->used, bytes, size);
+        memcpy(params->buffer + params->used, bytes, size);
         params->used += size;
     }
 }
@@ -54,12 +56,14 @@ static void put_number(tri_pg_params *params, uint64_t number, size_t size)
 {
     unsigned char bytes[8];
 
+    TRI_CHECK(size <= sizeof(bytes));
     for (size_t i = 0; i < size; i++) {
         bytes[i] = (unsigned char)(number >> (8 * (size - 1 - i)));
     }
     put(params, bytes, size);
 }
 
+/* Begins a parameter: borrowed, or in the buffer from here on. */
 static void add(tri_pg_params *params, const void *borrowed, size_t size)
 {
     TRI_CHECK(params->count < TRI_PG_PARAMS_MAX);
@@ -83,7 +87,7 @@ void tri_pg_add8(tri_pg_params *params, uint64_t number)
 
 void tri_pg_add_bytes(tri_pg_params *params, tri_store_bytes bytes)
 {
-    // libpq takes a missing pointer for NULL, which is not the same as empty.
+    // Not NULL if empty: libpq would send an SQL NULL.
     add(params, bytes.size == 0 ? "" : bytes.at, bytes.size);
 }
 
@@ -119,6 +123,7 @@ void tri_pg_put_bytes(tri_pg_params *params, tri_store_bytes bytes)
 
 bool tri_pg_finish(tri_pg_params *params)
 {
+    TRI_CHECK(params->count <= TRI_PG_PARAMS_MAX);
     if (params->failed) {
         return false;
     }
@@ -128,7 +133,7 @@ bool tri_pg_finish(tri_pg_params *params)
         if (params->borrowed[i] != NULL) {
             params->values[i] = params->borrowed[i];
         } else {
-            params->values[i] = params->room + params->starts[i];
+            params->values[i] = params->buffer + params->starts[i];
             params->sizes[i] = (int)(end - params->starts[i]);
         }
     }
@@ -165,7 +170,7 @@ uint64_t tri_pg_number(const PGresult *result, int row, int column)
 }
 
 #define ARRAY_HEAD 20
-#define ARRAY_LEFT 12  // where the count is
+#define ARRAY_LEFT 12  // offset of the count
 
 tri_pg_walk tri_pg_walk_begin(const PGresult *result, int row, int column)
 {
@@ -187,7 +192,7 @@ bool tri_pg_walk_next(tri_pg_walk *walk, tri_store_bytes *element)
     size_t size = (size_t)read_number(walk->at, 4);
     walk->at += 4;
     if (size > (size_t)(walk->end - walk->at)) {
-        return false;  // NULL (a size of -1), which we never ask for
+        return false;  // NULL has a size of -1; our queries give none
     }
     *element = (tri_store_bytes){walk->at, size};
     walk->at += size;

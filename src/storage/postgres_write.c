@@ -5,19 +5,31 @@
  *     [SAVE]    all saves in one statement
  *     ...       every other write in one of its own
  *
- * No key is twice in a batch: the second one begins the next batch, so that
- * writes of one key keep their order. An operation whose epoch is beyond the
- * fence, as far as known, is a batch of its own (postgres_sql.h says why).
+ * A key is at most once in a batch: the second write of a key begins the next
+ * batch, so that writes of one key keep their order. An operation whose epoch
+ * is above the known fence is a batch of its own (postgres_sql.h says why).
  *
- * `fences` holds what is known of each fence: its epoch is at least that, as
- * fences never fall. It is read anew with each connection, and moved only by
- * what was committed.
+ * `fences` holds a lower bound of the epoch of each fence; fences only rise.
+ * It is read after each connect, and raised by committed writes.
  */
+#include "storage/postgres_write.h"
+
+#include <libpq-fe.h>
+#include <stdbool.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
-#include "storage/storage_postgres.h"
+#include "base/list.h"
+#include "base/map.h"
+#include "storage/postgres_batch.h"
+#include "storage/postgres_db.h"
+#include "storage/postgres_sql.h"
+#include "storage/postgres_wire.h"
+#include "storage/store_op.h"
+#include "troupe/base.h"
+#include "troupe/storage.h"
 
 /* ---- making a batch ---- */
 
@@ -42,39 +54,37 @@ static tri_pg_sql sql_of(tr_store_call call)
     }
 }
 
-/* Whether the op would raise the fence; FENCE has its own way to do that. */
-static bool is_raising(const tri_pg_lane *lane, const tri_store_op *op)
+/* Returns whether the op needs the form that raises the fence. */
+static bool is_raising(const tri_pg_pipeline *pipeline, const tri_store_op *op)
 {
-    uint64_t known = lane->fences[op->shard];
+    TRI_CHECK(op->shard < TRI_STORE_SHARDS_MAX);
+    uint64_t known = pipeline->fences[op->shard];
 
     return op->call != TR_STORE_FENCE && op->epoch > 0 && op->epoch + 1 > known;
 }
 
-static bool is_alone(const tri_pg_batch *batch)
+static bool add(tri_pg_pipeline *pipeline, tri_pg_batch *batch,
+                tri_store_op *op)
 {
-    return batch->group_count == 0 && batch->step_count == 0;
-}
+    bool raising = is_raising(pipeline, op);
 
-static bool add(tri_pg_lane *lane, tri_pg_batch *batch, tri_store_op *op)
-{
-    bool raising = is_raising(lane, op);
-
-    if (batch->raising || (raising && !is_alone(batch))) {
+    if (batch->raising || (raising && !tri_pg_batch_is_empty(batch))) {
         return false;
     }
     if (op->call != TR_STORE_FENCE &&
-        tri_map_put_bytes(&lane->keys, op->key.at, op->key.size, op) != TR_OK) {
-        return false;  // the same key; there is room for all
+        tri_map_put_bytes(&pipeline->keys, op->key.at, op->key.size, op) !=
+            TR_OK) {
+        return false;  // the key is there: the map has room for all ops
     }
     batch->raising = raising;
-    if (lane->fences[op->shard] == 0 && op->call != TR_STORE_FENCE) {
+    if (pipeline->fences[op->shard] == 0 && op->call != TR_STORE_FENCE) {
         batch->missing[batch->missing_count++] = op->shard;
     }
     if (op->call == TR_STORE_SAVE) {
-        batch->group[batch->group_count++] = op;
+        tri_pg_batch_add_bulk(batch, op);
     } else {
-        // A form that raises stands behind the one that does not.
-        tri_pg_step_add(batch, sql_of(op->call) + (raising ? 1 : 0), op);
+        // In the enum the form that raises comes after the one that does not.
+        tri_pg_batch_add(batch, sql_of(op->call) + (raising ? 1 : 0), op);
     }
     return true;
 }
@@ -83,13 +93,8 @@ static int compare_keys(const void *a, const void *b)
 {
     const tri_store_op *one = *(tri_store_op *const *)a;
     const tri_store_op *two = *(tri_store_op *const *)b;
-    size_t common = TRI_MIN(one->key.size, two->key.size);
-    int order = memcmp(one->key.at, two->key.at, common);
 
-    if (order != 0 || one->key.size == two->key.size) {
-        return order;
-    }
-    return one->key.size < two->key.size ? -1 : 1;
+    return tri_store_compare(one->key, two->key);
 }
 
 static int compare_numbers(const void *a, const void *b)
@@ -99,16 +104,17 @@ static int compare_numbers(const void *a, const void *b)
     return (one > two) - (one < two);
 }
 
+/* Lists the shards of the bulk, sorted and without duplicates. */
 static void list_shards(tri_pg_batch *batch)
 {
     uint32_t count = 0;
 
-    for (uint32_t i = 0; i < batch->group_count; i++) {
-        batch->shards[i] = batch->group[i]->shard;
+    for (uint32_t i = 0; i < batch->bulk_count; i++) {
+        batch->shards[i] = batch->bulk[i]->shard;
     }
-    qsort(batch->shards, batch->group_count, sizeof(*batch->shards),
+    qsort(batch->shards, batch->bulk_count, sizeof(*batch->shards),
           compare_numbers);
-    for (uint32_t i = 0; i < batch->group_count; i++) {
+    for (uint32_t i = 0; i < batch->bulk_count; i++) {
         if (i == 0 || batch->shards[i] != batch->shards[i - 1]) {
             batch->shards[count++] = batch->shards[i];
         }
@@ -116,54 +122,50 @@ static void list_shards(tri_pg_batch *batch)
     batch->shard_count = count;
 }
 
-/* Puts a step before all others. */
-static void add_first(tri_pg_batch *batch, tri_pg_sql sql)
+static void complete(tri_pg_pipeline *pipeline, tri_pg_batch *batch)
 {
-    memmove(batch->steps + 1, batch->steps,
-            batch->step_count * sizeof(*batch->steps));
-    batch->steps[0] = (tri_pg_step){.sql = sql};
-    batch->step_count++;
-}
-
-static void complete(tri_pg_lane *lane, tri_pg_batch *batch)
-{
-    if (batch->group_count > 0) {
-        qsort(batch->group, batch->group_count, sizeof(*batch->group),
+    if (batch->bulk_count > 0) {
+        qsort(batch->bulk, batch->bulk_count, sizeof(*batch->bulk),
               compare_keys);
         list_shards(batch);
-        memset(batch->done, 0, batch->group_count * sizeof(*batch->done));
-        add_first(batch, batch->raising ? TRI_PG_SAVE_RAISE : TRI_PG_SAVE);
+        memset(batch->bulk_done, 0,
+               batch->bulk_count * sizeof(*batch->bulk_done));
+        tri_pg_batch_add_first(batch, batch->raising ? TRI_PG_SAVE_RAISE
+                                                     : TRI_PG_SAVE);
     }
     if (batch->missing_count > 0) {
-        add_first(batch, TRI_PG_ENSURE);
+        tri_pg_batch_add_first(batch, TRI_PG_ENSURE);
     }
-    for (uint32_t i = 0; i < batch->group_count; i++) {
-        (void)tri_map_remove_bytes(&lane->keys, batch->group[i]->key.at,
-                                   batch->group[i]->key.size);
+    for (uint32_t i = 0; i < batch->bulk_count; i++) {
+        (void)tri_map_remove_bytes(&pipeline->keys, batch->bulk[i]->key.at,
+                                   batch->bulk[i]->key.size);
     }
     for (uint32_t i = 0; i < batch->step_count; i++) {
         const tri_store_op *op = batch->steps[i].op;
         if (op != NULL && op->call != TR_STORE_FENCE) {
-            (void)tri_map_remove_bytes(&lane->keys, op->key.at, op->key.size);
+            (void)tri_map_remove_bytes(&pipeline->keys, op->key.at,
+                                       op->key.size);
         }
     }
-    TRI_CHECK(tri_map_count(&lane->keys) == 0);
+    TRI_CHECK(tri_map_count(&pipeline->keys) == 0);
 }
 
 /* ---- parameters ---- */
 
-static uint32_t place_of(const tri_pg_batch *batch, uint32_t shard)
+/* Returns the position of a shard in batch->shards, from 1. */
+static uint32_t position_of(const tri_pg_batch *batch, uint32_t shard)
 {
     const uint32_t *at = bsearch(&shard, batch->shards, batch->shard_count,
                                  sizeof(*batch->shards), compare_numbers);
 
+    TRI_CHECK(at != NULL);
     return (uint32_t)(at - batch->shards) + 1;
 }
 
 static void bind_saves(tri_pg_params *params, const tri_pg_batch *batch)
 {
-    uint32_t count = batch->group_count;
-    tri_store_op *const *ops = batch->group;
+    uint32_t count = batch->bulk_count;
+    tri_store_op *const *ops = batch->bulk;
 
     tri_pg_add_array(params, TRI_PG_OID_INT4, batch->shard_count);
     for (uint32_t i = 0; i < batch->shard_count; i++) {
@@ -171,7 +173,7 @@ static void bind_saves(tri_pg_params *params, const tri_pg_batch *batch)
     }
     tri_pg_add_array(params, TRI_PG_OID_INT4, count);
     for (uint32_t i = 0; i < count; i++) {
-        tri_pg_put4(params, place_of(batch, ops[i]->shard));
+        tri_pg_put4(params, position_of(batch, ops[i]->shard));
     }
     tri_pg_add_array(params, TRI_PG_OID_INT8, count);
     for (uint32_t i = 0; i < count; i++) {
@@ -223,18 +225,22 @@ static void bind_one(tri_pg_params *params, const tri_store_op *op)
         tri_pg_add_bytes(params, op->name);
         tri_pg_add8(params, op->after);
         break;
+    case TR_STORE_DELETE:
+        tri_pg_add8(params, op->number);
+        tri_pg_add8(params, op->after);
+        break;
     default:
         tri_pg_add8(params, op->number);
         break;
     }
 }
 
-static void bind(tri_pg_lane *lane, tri_pg_batch *batch,
+static void bind(tri_pg_pipeline *pipeline, tri_pg_batch *batch,
                  const tri_pg_step *step)
 {
-    tri_pg_params *params = &lane->params;
+    tri_pg_params *params = &pipeline->params;
 
-    if (step->sql == TRI_PG_VERSION || step->sql == TRI_PG_LAST) {
+    if (tri_pg_step_is_query(step)) {
         tri_pg_add_bytes(params, step->op->key);
     } else if (step->op != NULL) {
         bind_one(params, step->op);
@@ -250,15 +256,16 @@ static void bind(tri_pg_lane *lane, tri_pg_batch *batch,
 
 /* ---- answers ---- */
 
-static void fence_is_gone(tri_store_op *op)
+/* Fails the op: the row of its fence was deleted from the database. */
+static void fail_without_fence(tri_store_op *op)
 {
     tri_store_fail(op, TR_ESTORAGE, TRI_STORE_FAULT_OPERATION_FAILED,
-                   "the fence of shard %u was taken out of the database: "
+                   "the fence of shard %u was deleted from the database: "
                    "start again",
                    op->shard);
 }
 
-/* Reads which saves were done; see TRI_PG_DO_SAVE. */
+/* Sets bulk_done from the answer of TRI_PG_DO_SAVE. */
 static void mark_done(tri_pg_batch *batch, const PGresult *result)
 {
     tri_pg_walk replaced = tri_pg_walk_begin(result, 0, 1);
@@ -268,16 +275,16 @@ static void mark_done(tri_pg_batch *batch, const PGresult *result)
     while (tri_pg_walk_next(&replaced, &element)) {
         uint64_t number = tri_pg_number_of(element);
         TRI_CHECK(number >= 1);
-        TRI_CHECK(number <= batch->group_count);
-        batch->done[number - 1] = true;
+        TRI_CHECK(number <= batch->bulk_count);
+        batch->bulk_done[number - 1] = true;
     }
     while (tri_pg_walk_next(&added, &element)) {
         tri_store_op wanted = {.key = element};
         tri_store_op *pointer = &wanted;
-        tri_store_op **at = bsearch(&pointer, batch->group, batch->group_count,
-                                    sizeof(*batch->group), compare_keys);
+        tri_store_op **at = bsearch(&pointer, batch->bulk, batch->bulk_count,
+                                    sizeof(*batch->bulk), compare_keys);
         TRI_CHECK(at != NULL);
-        batch->done[at - batch->group] = true;
+        batch->bulk_done[at - batch->bulk] = true;
     }
 }
 
@@ -292,30 +299,30 @@ static void answer_saves(tri_pg_batch *batch, const PGresult *result)
         batch->epochs[i] = is_complete ? tri_pg_number_of(element) : 0;
     }
     mark_done(batch, result);
-    for (uint32_t i = 0; i < batch->group_count; i++) {
-        tri_store_op *op = batch->group[i];
-        if (batch->done[i]) {
+    for (uint32_t i = 0; i < batch->bulk_count; i++) {
+        tri_store_op *op = batch->bulk[i];
+        if (batch->bulk_done[i]) {
             op->version = op->number + 1;
             op->found = true;
         } else if (!is_complete) {
-            fence_is_gone(op);
+            fail_without_fence(op);
         } else {
-            uint32_t place = place_of(batch, op->shard);
-            (void)tri_store_passes(op, batch->epochs[place - 1]);
+            uint32_t position = position_of(batch, op->shard);
+            (void)tri_store_check_epoch(op, batch->epochs[position - 1]);
         }
     }
 }
 
-/* The columns of TRI_PG_ANSWER. */
+/* Sets the answer of one op from the columns of TRI_PG_ANSWER. */
 static void answer_one(tri_pg_step *step, const PGresult *result)
 {
     tri_store_op *op = step->op;
 
     if (PQntuples(result) != 1 || PQgetisnull(result, 0, 0)) {
-        fence_is_gone(op);
+        fail_without_fence(op);
         return;
     }
-    if (!tri_store_passes(op, tri_pg_number(result, 0, 0))) {
+    if (!tri_store_check_epoch(op, tri_pg_number(result, 0, 0))) {
         return;
     }
     if (op->call == TR_STORE_FENCE) {
@@ -336,38 +343,35 @@ static void answer_one(tri_pg_step *step, const PGresult *result)
         op->version = number;
         op->found = number > 0;
         break;
-    case TR_STORE_REMIND:
-    case TR_STORE_FORGET:
-        op->found = number > 0;
-        break;
     default:
-        op->found = true;
+        TRI_CHECK(op->call == TR_STORE_REMIND || op->call == TR_STORE_FORGET ||
+                  op->call == TR_STORE_DELETE);
+        op->found = number > 0;
         break;
     }
 }
 
-/* Which version was in the way; by now it may be another one. */
+/*
+ * Fails an op that was refused, with the version that is stored. The version
+ * may have changed since the op was refused.
+ */
 static void answer_refused(tri_store_op *op, const PGresult *result)
 {
     uint64_t stored = PQntuples(result) == 0 ? 0 : tri_pg_number(result, 0, 0);
 
-    if (!tri_store_matches(op, stored)) {
-        return;
-    }
-    // Nothing was to be deleted, and nothing is there.
-    if (op->call == TR_STORE_DELETE && op->number == 0) {
+    if (!tri_store_check_version(op, stored)) {
         return;
     }
     tri_store_fail(op, TR_EFENCED, TRI_STORE_FAULT_OPERATION_FAILED,
-                   "another version was stored, %llu was expected",
+                   "another version or event was stored, %llu was expected",
                    (unsigned long long)op->number);
 }
 
-static void answer(tri_pg_lane *lane, tri_pg_batch *batch, tri_pg_step *step,
-                   const PGresult *result)
+static void answer(tri_pg_pipeline *pipeline, tri_pg_batch *batch,
+                   tri_pg_step *step, const PGresult *result)
 {
-    (void)lane;
-    if (step->sql == TRI_PG_VERSION || step->sql == TRI_PG_LAST) {
+    (void)pipeline;
+    if (tri_pg_step_is_query(step)) {
         answer_refused(step->op, result);
     } else if (step->op != NULL) {
         answer_one(step, result);
@@ -378,87 +382,90 @@ static void answer(tri_pg_lane *lane, tri_pg_batch *batch, tri_pg_step *step,
 
 /* ---- after the commit ---- */
 
-static void note_fence(tri_pg_lane *lane, const tri_store_op *op)
+/* Raises the known fence after a write with this epoch was committed. */
+static void raise_known_fence(tri_pg_pipeline *pipeline, const tri_store_op *op)
 {
-    uint64_t *known = &lane->fences[op->shard];
+    TRI_CHECK(op->err == TR_OK);
+    uint64_t *known = &pipeline->fences[op->shard];
 
-    // A write that was done has raised the fence, or was not beyond it.
+    // The write has raised the fence, or its epoch was not above it.
     *known = TRI_MAX(*known, op->epoch + 1);
 }
 
-static void settle(tri_pg_lane *lane, tri_store_op *op, bool was_done)
+/* Handles a write after the commit: notes its fence, or that it was refused. */
+static void finish_write(tri_pg_pipeline *pipeline, tri_store_op *op,
+                         bool was_done)
 {
     if (op->err != TR_OK) {
         return;
     }
     if (was_done) {
-        note_fence(lane, op);
+        raise_known_fence(pipeline, op);
     } else {
-        tri_list_push_back(&lane->refused, &op->link);
+        tri_list_push_back(&pipeline->refused, &op->link);
     }
 }
 
-static void committed(tri_pg_lane *lane, tri_pg_batch *batch)
+static void committed(tri_pg_pipeline *pipeline, tri_pg_batch *batch)
 {
     for (uint32_t i = 0; i < batch->missing_count; i++) {
-        uint64_t *known = &lane->fences[batch->missing[i]];
+        uint64_t *known = &pipeline->fences[batch->missing[i]];
         *known = TRI_MAX(*known, UINT64_C(1));
     }
-    for (uint32_t i = 0; i < batch->group_count; i++) {
-        settle(lane, batch->group[i], batch->done[i]);
+    for (uint32_t i = 0; i < batch->bulk_count; i++) {
+        finish_write(pipeline, batch->bulk[i], batch->bulk_done[i]);
     }
     for (uint32_t i = 0; i < batch->step_count; i++) {
         const tri_pg_step *step = &batch->steps[i];
-        bool is_question =
-            step->sql == TRI_PG_VERSION || step->sql == TRI_PG_LAST;
-        if (step->op != NULL && !is_question) {
-            settle(lane, step->op, !step->refused);
+        if (step->op != NULL && !tri_pg_step_is_query(step)) {
+            finish_write(pipeline, step->op, !step->refused);
         }
     }
 }
 
 /* ---- a new connection ---- */
 
-static void read_fences(tri_pg_lane *lane, const PGresult *result)
+static void read_fences(tri_pg_pipeline *pipeline, const PGresult *result)
 {
     for (int row = 0; row < PQntuples(result); row++) {
         uint64_t shard = tri_pg_number(result, row, 0);
-        if (shard < TRI_STORE_SHARDS_MAX) {
-            lane->fences[shard] = tri_pg_number(result, row, 1) + 1;
+        if (shard < TRI_STORE_SHARDS_MAX) {  // ignores rows that are not ours
+            pipeline->fences[shard] = tri_pg_number(result, row, 1) + 1;
         }
     }
 }
 
-static tr_err connected(tri_pg_lane *lane, tri_pg_fault *why)
+static tr_err connected(tri_pg_pipeline *pipeline, tri_pg_fault *why)
 {
     PGresult *result;
     bool is_end = false;
 
-    // Who knows whether it is the same server, and what it remembers.
-    memset(lane->fences, 0, TRI_STORE_SHARDS_MAX * sizeof(*lane->fences));
-    tri_pg_begin(&lane->params);
-    if (!tri_pg_send(&lane->db, TRI_PG_FENCES, &lane->params) ||
-        !tri_pg_send_sync(&lane->db)) {
-        tri_pg_not_sent(&lane->db, why);
+    // It may be another server, or one that was restored from a backup.
+    memset(pipeline->fences, 0,
+           TRI_STORE_SHARDS_MAX * sizeof(*pipeline->fences));
+    tri_pg_begin(&pipeline->params);
+    if (!tri_pg_send(&pipeline->db, TRI_PG_FENCES, &pipeline->params) ||
+        !tri_pg_send_sync(&pipeline->db)) {
+        tri_pg_explain_unsent(&pipeline->db, why);
         return why->err;
     }
     while (!is_end) {
-        if (!tri_pg_next(&lane->db, &result, why)) {
+        if (!tri_pg_next(&pipeline->db, &result, why)) {
             return why->err;
         }
         is_end = PQresultStatus(result) == PGRES_PIPELINE_SYNC;
         if (PQresultStatus(result) == PGRES_TUPLES_OK) {
-            read_fences(lane, result);
+            read_fences(pipeline, result);
         } else if (result != NULL &&
                    PQresultStatus(result) == PGRES_FATAL_ERROR) {
-            tri_pg_why(result, why);
+            tri_pg_explain(result, why);
         }
         PQclear(result);
     }
     return why->err;
 }
 
-const tri_pg_lane_ops tri_pg_writing = {
+const tri_pg_pipeline_ops tri_pg_writing = {
     .name = "tr-store-write",
     .is_writing = true,
     .connected = connected,

@@ -1,19 +1,44 @@
 /*
- * sqlite_db.h - one connection to a store's file, and what went wrong with it.
+ * sqlite_db.h - one connection to the file of a store or an engine, and its
+ * statements.
  *
- * Threads: a connection has one user at a time.
+ * Functions that return int return an SQLite code.
+ *
+ * Threads: a connection is used by one thread at a time.
  */
 #ifndef TRI_STORAGE_SQLITE_DB_H
 #define TRI_STORAGE_SQLITE_DB_H
 
 #include <sqlite3.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
 #include "base/world.h"
-#include "storage/sqlite_journal.h"
-#include "storage/storage.h"
+#include "storage/sqlite_fault.h"
+#include "storage/store_op.h"
 #include "storage/vfs_sqlite.h"
+#include "troupe/base.h"
 
-/* Every statement there is: name, text. Prepared when first used. */
+/*
+ * The keys from ?1 to before ?2, after ?3, at most ?4: those in the table of
+ * states unless the journal has newer rows, those whose newest row in the
+ * journal is not a delete, and those that have events.
+ */
+#define TRI_SQL_RANGE "key >= ?1 AND key < ?2 AND key > ?3"
+#define TRI_SQL_SCAN_TEXT                                                      \
+    "WITH j AS (SELECT key, max(id) AS id FROM journal"                        \
+    " WHERE id > (SELECT folded FROM mark) AND " TRI_SQL_RANGE                 \
+    " GROUP BY key)"                                                           \
+    " SELECT key FROM (SELECT key FROM state WHERE " TRI_SQL_RANGE             \
+    " AND key NOT IN (SELECT key FROM j) ORDER BY key LIMIT ?4)"               \
+    " UNION SELECT r.key FROM j JOIN journal AS r ON r.id = j.id"              \
+    " WHERE r.version > 0"                                                     \
+    " UNION SELECT key FROM (SELECT DISTINCT key FROM event"                   \
+    " WHERE " TRI_SQL_RANGE " ORDER BY key LIMIT ?4)"                          \
+    " ORDER BY key LIMIT ?4"
+
+/* All statements: name, text. Each is prepared when it is first used. */
 #define TRI_SQL_TABLE(X)                                                       \
     X(BEGIN_READ, "BEGIN")                                                     \
     X(BEGIN_WRITE, "BEGIN IMMEDIATE")                                          \
@@ -22,7 +47,7 @@
     X(CHANGES, "PRAGMA data_version")                                          \
     X(MARKS, "SELECT folded, (SELECT max(id) FROM journal) FROM mark")         \
     X(SET_FOLDED, "UPDATE mark SET folded = ?1")                               \
-    X(SETTLE, "UPDATE mark SET settled = settled + 1")                         \
+    X(BARRIER, "UPDATE mark SET settled = settled + 1")                        \
     X(JOURNAL_ADD, "INSERT INTO journal VALUES (?1, ?2, ?3, ?4, ?5)")          \
     X(JOURNAL_AFTER, "SELECT id, key, version, bytes, sum FROM journal"        \
                      " WHERE id > ?1 ORDER BY id")                             \
@@ -40,6 +65,7 @@
     X(EVENT_READ, "SELECT number, upto, sum, prev, bytes FROM event"           \
                   " WHERE key = ?1 AND number >= ?2 ORDER BY number LIMIT ?3") \
     X(EVENT_TRIM, "DELETE FROM event WHERE key = ?1 AND number <= ?2")         \
+    X(EVENT_CLEAR, "DELETE FROM event WHERE key = ?1")                         \
     X(REMIND, "INSERT OR REPLACE INTO reminder"                                \
               " VALUES (?1, ?2, ?3, ?4, ?5, ?6)")                              \
     X(REMIND_IF, "UPDATE reminder SET shard = ?3, due = ?4, bytes = ?5,"       \
@@ -49,7 +75,19 @@
     X(REMINDERS, "SELECT due, key, name, bytes, sum FROM reminder"             \
                  " WHERE shard = ?1 AND due <= ?2"                             \
                  " AND (due, key, name) > (?3, ?4, ?5)"                        \
-                 " ORDER BY due, key, name LIMIT ?6")
+                 " ORDER BY due, key, name LIMIT ?6")                          \
+    /* The table of an engine: cluster/engine/engine_sqlite.c. */              \
+    X(REVISIONS, "SELECT revision, removed FROM mark")                         \
+    X(SET_REVISIONS, "UPDATE mark SET revision = ?1, removed = ?2")            \
+    X(ENTRY_GET, "SELECT key, revision, value FROM entry WHERE key = ?1")      \
+    X(ENTRY_RANGE, "SELECT key, revision, value FROM entry"                    \
+                   " WHERE key >= ?1 AND key < ?2 ORDER BY key")               \
+    X(ENTRY_NEWER, "SELECT key, revision, value FROM entry"                    \
+                   " INDEXED BY entry_revision WHERE revision > ?3"            \
+                   " AND key >= ?1 AND key < ?2 ORDER BY key")                 \
+    X(ENTRY_PUT, "INSERT OR REPLACE INTO entry VALUES (?1, ?2, ?3)")           \
+    X(ENTRY_DELETE, "DELETE FROM entry WHERE key = ?1")                        \
+    X(SCAN, TRI_SQL_SCAN_TEXT)
 
 typedef enum tri_sql {
 #define TRI_X(name, text) TRI_SQL_##name,
@@ -58,95 +96,87 @@ typedef enum tri_sql {
         TRI_SQL_COUNT,
 } tri_sql;
 
-/* What all connections of a store have in common. */
+/*
+ * The tables that a file must have. Each has a table `mark` with a column
+ * `settled`, for the barrier commit of sqlite_layout.c.
+ */
+typedef struct tri_sqlite_layout {
+    uint32_t application_id;
+    uint32_t newest, oldest;      // numbers of the layouts that can be opened
+    const char *schema;           // SQL that makes the newest
+    const char *const *upgrades;  // SQL for each older one, by its number
+} tri_sqlite_layout;
+
+/* What all connections to a file share. */
 typedef struct tri_sqlite_file {
+    const tri_sqlite_layout *layout;
     tri_world *world;
     tri_sqlite_vfs *vfs;
     char *path;
-    tr_nanos busy_limit;  // how long another process may keep us waiting
+    tr_nanos busy_limit;  // how long to wait for locks of other processes
 } tri_sqlite_file;
 
 typedef struct tri_sqlite_db {
     const tri_sqlite_file *file;
     sqlite3 *handle;  // NULL: not open
     sqlite3_stmt *statements[TRI_SQL_COUNT];
-    tr_nanos busy_limit, busy_until;
+    tr_nanos busy_limit, busy_until;  // of the wait for a lock
 } tri_sqlite_db;
 
-/* Why something failed, as an answer says it. */
-typedef struct tri_sqlite_fault {
-    tr_err err;
-    tri_store_fault fault;
-    char text[TRI_STORE_TEXT_SIZE];
-} tri_sqlite_fault;
-
 /*
- * Opens the file; if `create`, makes it or brings it to our layout, checks
- * that it is ours, and commits a change of nothing else: from then on what
- * can be read is on the disk, and a commit that once failed stays undone. The
- * text of *why says what a person can do. On failure the db is closed.
- * Errors: TR_ESTORAGE, TR_EIO, TR_ENOMEM.
+ * Opens a connection. With `create` it makes or upgrades the tables, refuses a
+ * file that is not ours, and writes the barrier commit of sqlite_layout.c:
+ * from then on what can be read is on the disk, and a commit that failed
+ * before stays undone. On failure the text of *why says what a person can do,
+ * and the db is closed. Errors: TR_ESTORAGE, TR_EIO, TR_ENOMEM.
  */
 TR_NODISCARD tr_err tri_sqlite_db_open(tri_sqlite_db *db,
                                        const tri_sqlite_file *file, bool create,
                                        tri_sqlite_fault *why);
-/* Closing what is closed does nothing. */
+/* Closes the connection, if it is open. */
 void tri_sqlite_db_close(tri_sqlite_db *db);
 
-/* The statement, ready to be bound; NULL: it failed. */
+/* Describes why a call on the connection returned `code`. */
+void tri_sqlite_db_explain(tri_sqlite_db *db, int code, tri_sqlite_fault *why);
+
+/* ---- statements ---- */
+
+/* Runs SQL that is used too rarely to keep its statements prepared. */
+int tri_sqlite_db_exec(tri_sqlite_db *db, const char *sql);
+/* Returns the statement, ready for binding; NULL if preparing it failed. */
 sqlite3_stmt *tri_sqlite_db_prepare(tri_sqlite_db *db, tri_sql which);
-/* Steps to the end and resets. An SQLite code; a row is SQLITE_ROW. */
-int tri_sqlite_step(sqlite3_stmt *statement);
-/* Prepares and steps one without parameters. */
+/* Prepares and steps a statement that has no parameters. */
 int tri_sqlite_db_run(tri_sqlite_db *db, tri_sql which);
-/* The first column of the first row; *out stays if it is NULL or missing. */
+/* Steps once and resets. Returns SQLITE_ROW or SQLITE_DONE on success. */
+int tri_sqlite_step(sqlite3_stmt *statement);
+/*
+ * Steps once, reads the first column into *out and resets. *out is unchanged
+ * if the column is NULL or there is no row.
+ */
 int tri_sqlite_number(sqlite3_stmt *statement, uint64_t *out);
-/* Resets after sqlite3_step gave `code`: SQLITE_OK, or what went wrong. */
+/* Resets after a step returned `code`. Returns SQLITE_OK or the error. */
 int tri_sqlite_end(sqlite3_stmt *statement, int code);
-/* Adds a row to the answer; false: it is full or failed. *left counts down. */
-bool tri_sqlite_add_row(tri_store_op *op, const tri_store_row *row,
-                        uint32_t *left);
 
 void tri_sqlite_bind(sqlite3_stmt *statement, int at, uint64_t number);
-/* Both borrow until the statement is stepped. */
+/* The next two borrow the bytes until the statement has been stepped. */
 void tri_sqlite_bind_text(sqlite3_stmt *statement, int at,
                           tri_store_bytes text);
 void tri_sqlite_bind_bytes(sqlite3_stmt *statement, int at, const void *bytes,
                            size_t size);
 
 /*
- * What makes a row's value its own: of the key, the number beside it and the
- * bytes. SQLite sums its log, but not the pages of a database, where a bit
- * that flipped would be a state that nobody saved. Fits tri_sqlite_bind.
+ * Returns the text or bytes of a column, borrowed until the statement is
+ * stepped or reset.
  */
-uint64_t tri_sqlite_sum(tri_store_bytes key, uint64_t number,
-                        tri_store_bytes bytes);
-/* The same, for whoever has tri_hash_bytes of the key. */
-uint64_t tri_sqlite_sum_hashed(uint64_t key_hash, uint64_t number,
-                               tri_store_bytes bytes);
-/* The same for an event of an append that goes up to event `upto`. */
-uint64_t tri_sqlite_event_sum(tri_store_bytes key, uint64_t number,
-                              uint64_t upto, tri_store_bytes bytes);
-/* And of an event, whose sum is `sum`, behind one whose sum is `prev`. */
-uint64_t tri_sqlite_chain_sum(uint64_t sum, uint64_t prev);
-/* Whether column `at` is that sum. */
-bool tri_sqlite_sum_fits(sqlite3_stmt *statement, int at, uint64_t sum);
-
-/* A text or bytes; borrowed until the statement is stepped or reset. */
 tri_store_bytes tri_sqlite_column(sqlite3_stmt *statement, int at);
-
-/* Why `code` was returned; the connection may know it more closely. */
-void tri_sqlite_db_why(tri_sqlite_db *db, int code, tri_sqlite_fault *why);
-
 /*
- * In a transaction: learns how far the journal is folded in this snapshot and
- * puts the rows that `journal` does not know. *last is the journal's newest
- * row. Returns an SQLite code.
+ * Adds a row to the answer, of which *left more are allowed. Returns false if
+ * the answer is full or the op has failed.
  */
-int tri_sqlite_db_sync(tri_sqlite_db *db, tri_journal *journal,
-                       uint64_t *folded, uint64_t *last);
+bool tri_sqlite_add_row(tri_store_op *op, const tri_store_row *row,
+                        uint32_t *left);
 
-/* Waits, as nobody else has a reason to wake us. */
-void tri_sqlite_nap(tri_world *world, tr_nanos span);
+/* Blocks the thread for this time. */
+void tri_sqlite_sleep(tri_world *world, tr_nanos span);
 
 #endif

@@ -1,42 +1,52 @@
 /*
  * sqlite_events.c - events in the SQLite file: append, trim, read.
  *
- * Events lie by key and number in pages that a disk may lose one by one, so
- * an append may come back in part. What is lost at the front or in the middle
- * leaves a gap; what is lost at the end would not be missed, and the next
- * append would go on behind a half. Therefore each event says up to which
- * number its append goes, under its sum.
+ * A disk may lose a page, and with it a part of an append. A part that is lost
+ * at the front or in the middle leaves a gap in the numbers. A part that is
+ * lost at the end would not be noticed, and the next append would follow half
+ * an append. Therefore each event stores the number of the last event of its
+ * append, `upto`, which is part of its sum.
  *
- * A page may also come back as it once was: the file has lost its end, other
- * events were appended instead, and then one of the pages of before is there
- * again. Its events are whole and their numbers fit, but they follow others.
- * Therefore each event has the sum of the event before it, under its own sum:
- * a sum stands for all events up to its own. Callers keep it, a snapshot as
- * well, and give it back with the next question (`chain` and `behind`).
+ * A page may also come back with old contents: the file lost its end, other
+ * events were appended, and then a page with the lost events appears again.
+ * These events are complete and their numbers fit, but they followed other
+ * events. Therefore each event stores the chain sum of the event before it,
+ * `prev`, which is part of its own sum: a chain sum covers all events up to
+ * its own. Callers keep the chain sum, also in their snapshots, and give it
+ * back with the next request (`chain` and `behind` in store_op.h).
  *
- * Invariant: the numbers of a key are without a gap, all events of one append
- * say the same number, the last event of a key is the last of its append, and
- * each event has the sum of the one before it. Whoever finds it broken fails
- * the operation and names the event; a part is never completed or passed over.
+ * Invariant: the event numbers of a key have no gap, all events of one append
+ * have the same `upto`, the last event of a key is the last of its append, and
+ * `prev` of each event is the sum of the event before. An operation that finds
+ * it violated fails and names the event. It never repairs or skips events.
  */
-#include "base/check.h"
-#include "storage/storage_sqlite.h"
+#include "storage/sqlite_events.h"
 
-/* An event's place, without its bytes. */
-typedef struct place {
-    uint64_t number;  // 0: none
+#include <sqlite3.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/check.h"
+#include "storage/sqlite_sum.h"
+#include "troupe/base.h"
+#include "troupe/storage.h"
+
+/* The columns of an event without its bytes. */
+typedef struct event_head {
+    uint64_t number;  // 0: no event
     uint64_t upto;
     uint64_t sum;
-    uint64_t prev;  // the sum of the event before
-    bool chained;   // false: before layout 4, which did not say prev
-} place;
+    uint64_t prev;
+    bool chained;  // false: an event of an older layout, without prev
+} event_head;
 
-/* EVENT_LAST and EVENT_READ begin with the same columns. */
+/* The columns with which EVENT_LAST and EVENT_READ begin. */
 enum { NUMBER, UPTO, SUM, PREV, BYTES };
 
-static place place_at(sqlite3_stmt *statement)
+static event_head head_of(sqlite3_stmt *statement)
 {
-    return (place){
+    return (event_head){
         .number = (uint64_t)sqlite3_column_int64(statement, NUMBER),
         .upto = (uint64_t)sqlite3_column_int64(statement, UPTO),
         .sum = (uint64_t)sqlite3_column_int64(statement, SUM),
@@ -45,7 +55,8 @@ static place place_at(sqlite3_stmt *statement)
     };
 }
 
-static void fail_missing(tri_store_op *op, uint64_t missing, place before)
+/* Fails the op: event `missing` is lost, and `before` is the one before it. */
+static void fail_missing(tri_store_op *op, uint64_t missing, event_head before)
 {
     if (before.upto > before.number) {
         tri_store_fail(op, TR_ESTORAGE, TRI_STORE_FAULT_SERIALIZATION,
@@ -61,27 +72,31 @@ static void fail_missing(tri_store_op *op, uint64_t missing, place before)
     }
 }
 
-static void fail_strange(tri_store_op *op, uint64_t number)
+/* Fails the op: the event does not follow the events before it. */
+static void fail_not_chained(tri_store_op *op, uint64_t number)
 {
     tri_store_fail(op, TR_ESTORAGE, TRI_STORE_FAULT_SERIALIZATION,
-                   "event %llu is of another time than those before it; "
+                   "event %llu does not follow the events before it; "
                    "restore a backup",
                    (unsigned long long)number);
 }
 
-/* The last event, and whether its append is whole; else the op has failed. */
-static int last_event(tri_sqlite_db *db, tri_store_op *op, place *last)
+/*
+ * Reads the last event of the key. If its append is not complete, the op has
+ * failed, and SQLITE_OK is returned.
+ */
+static int read_last(tri_sqlite_db *db, tri_store_op *op, event_head *last)
 {
     sqlite3_stmt *statement = tri_sqlite_db_prepare(db, TRI_SQL_EVENT_LAST);
 
-    *last = (place){.number = 0};
+    *last = (event_head){.number = 0};
     if (statement == NULL) {
         return SQLITE_ERROR;
     }
     tri_sqlite_bind_text(statement, 1, op->key);
     int code = sqlite3_step(statement);
     if (code == SQLITE_ROW) {
-        *last = place_at(statement);
+        *last = head_of(statement);
         if (last->number == 0 || last->number > TRI_STORE_NUMBER_MAX ||
             last->upto == 0 || last->sum > TRI_STORE_NUMBER_MAX) {
             return tri_sqlite_end(statement, SQLITE_CORRUPT);
@@ -94,8 +109,11 @@ static int last_event(tri_sqlite_db *db, tri_store_op *op, place *last)
     return code;
 }
 
-/* Whether the last event is the one that the caller knows; else it fails. */
-static bool is_known(tri_store_op *op, place last)
+/*
+ * Returns whether the last event is the one that the caller knows; if not, the
+ * op has failed.
+ */
+static bool check_chain(tri_store_op *op, event_head last)
 {
     if (op->behind == 0 || op->behind == last.sum) {
         return true;
@@ -108,11 +126,12 @@ static bool is_known(tri_store_op *op, place last)
 
 int tri_sqlite_append(tri_sqlite_db *db, tri_store_op *op)
 {
-    place last;
-    int code = last_event(db, op, &last);
+    TRI_CHECK(op->call == TR_STORE_APPEND);
+    event_head last;
+    int code = read_last(db, op, &last);
 
     if (code != SQLITE_OK || op->err != TR_OK ||
-        !tri_store_matches(op, last.number) || !is_known(op, last)) {
+        !tri_store_check_version(op, last.number) || !check_chain(op, last)) {
         return code;
     }
     sqlite3_stmt *statement = tri_sqlite_db_prepare(db, TRI_SQL_EVENT_ADD);
@@ -142,11 +161,12 @@ int tri_sqlite_append(tri_sqlite_db *db, tri_store_op *op)
     return code;
 }
 
-/* The last event stays: its number says where the next append goes. */
+/* Keeps the last event: its number says where the next append goes. */
 int tri_sqlite_trim(tri_sqlite_db *db, tri_store_op *op)
 {
-    place last;
-    int code = last_event(db, op, &last);
+    TRI_CHECK(op->call == TR_STORE_TRIM);
+    event_head last;
+    int code = read_last(db, op, &last);
 
     if (code != SQLITE_OK || op->err != TR_OK || last.number == 0) {
         return code;
@@ -162,8 +182,31 @@ int tri_sqlite_trim(tri_sqlite_db *db, tri_store_op *op)
     return tri_sqlite_step(statement);
 }
 
-/* Whether `at` may follow `before` (number 0: nothing is known of it). */
-static bool follows(place before, place at)
+int tri_sqlite_last_event(tri_sqlite_db *db, tri_store_op *op, uint64_t *number)
+{
+    event_head last;
+    int code = read_last(db, op, &last);
+
+    *number = last.number;
+    return code;
+}
+
+int tri_sqlite_clear_events(tri_sqlite_db *db, tri_store_bytes key)
+{
+    sqlite3_stmt *statement = tri_sqlite_db_prepare(db, TRI_SQL_EVENT_CLEAR);
+
+    if (statement == NULL) {
+        return SQLITE_ERROR;
+    }
+    tri_sqlite_bind_text(statement, 1, key);
+    return tri_sqlite_step(statement);
+}
+
+/*
+ * Returns whether the numbers of `at` fit those of `before`, the event before
+ * it. before.number 0: it is not known.
+ */
+static bool numbers_fit(event_head before, event_head at)
 {
     if (at.upto < at.number) {
         return false;
@@ -171,16 +214,16 @@ static bool follows(place before, place at)
     if (before.number == 0) {
         return true;
     }
-    bool within = before.upto > before.number;
+    bool same_append = before.upto > before.number;
     return at.number == before.number + 1 &&
-           (!within || at.upto == before.upto);
+           (!same_append || at.upto == before.upto);
 }
 
 /*
- * Whether `at` was appended behind what is before it: the event `before`, or
- * one that is not there any more, but whose sum the caller may know.
+ * Returns whether `at` was appended after the event `before`. If that one was
+ * trimmed (before.number 0), the caller may know its chain sum.
  */
-static bool belongs(const tri_store_op *op, place before, place at)
+static bool chain_fits(const tri_store_op *op, event_head before, event_head at)
 {
     if (before.number == 0) {
         bool known = op->behind != 0 && at.number == op->number;
@@ -192,8 +235,8 @@ static bool belongs(const tri_store_op *op, place before, place at)
     return at.chained ? at.prev == before.sum : !before.chained;
 }
 
-static bool sum_fits(const tri_store_op *op, sqlite3_stmt *statement, place at,
-                     tri_store_bytes bytes)
+static bool sum_fits(const tri_store_op *op, sqlite3_stmt *statement,
+                     event_head at, tri_store_bytes bytes)
 {
     uint64_t sum = tri_sqlite_event_sum(op->key, at.number, at.upto, bytes);
 
@@ -204,24 +247,26 @@ static bool sum_fits(const tri_store_op *op, sqlite3_stmt *statement, place at,
 }
 
 /*
- * Adds the rows; *before becomes the last one that was added. The one before
- * those that are wanted is only looked at.
+ * Checks the event before the first one wanted, then checks the wanted events
+ * and adds them to the answer. *before becomes the last event that was added.
+ * Returns an SQLite code; SQLITE_ROW if it stopped early.
  */
-static int add_rows(tri_store_op *op, sqlite3_stmt *statement, place *before)
+static int add_rows(tri_store_op *op, sqlite3_stmt *statement,
+                    event_head *before)
 {
-    uint32_t left = tri_store_limit(op);
+    uint32_t left = tri_store_row_limit(op);
     int code;
 
     while ((code = sqlite3_step(statement)) == SQLITE_ROW) {
-        place at = place_at(statement);
+        event_head at = head_of(statement);
         if (at.number < op->number) {
-            // A row that is damaged can have any number, at any place.
+            // A damaged row may have any number, in any position.
             if (before->number != 0 || at.number == 0 ||
                 at.number != op->number - 1) {
                 return SQLITE_CORRUPT;
             }
             if (op->behind != 0 && op->behind != at.sum) {
-                fail_strange(op, op->number);
+                fail_not_chained(op, op->number);
                 break;
             }
             *before = at;
@@ -232,12 +277,12 @@ static int add_rows(tri_store_op *op, sqlite3_stmt *statement, place *before)
         if (!sum_fits(op, statement, at, row.bytes)) {
             return SQLITE_CORRUPT;
         }
-        if (!follows(*before, at)) {
+        if (!numbers_fit(*before, at)) {
             fail_missing(op, before->number + 1, *before);
             break;
         }
-        if (!belongs(op, *before, at)) {
-            fail_strange(op, at.number);
+        if (!chain_fits(op, *before, at)) {
+            fail_not_chained(op, at.number);
             break;
         }
         if (!tri_sqlite_add_row(op, &row, &left)) {
@@ -250,8 +295,9 @@ static int add_rows(tri_store_op *op, sqlite3_stmt *statement, place *before)
 
 int tri_sqlite_read_events(tri_sqlite_db *db, tri_store_op *op)
 {
-    place last, before = {.number = 0};
-    int code = last_event(db, op, &last);
+    TRI_CHECK(op->call == TR_STORE_READ);
+    event_head last, before = {.number = 0};
+    int code = read_last(db, op, &last);
 
     if (code != SQLITE_OK || op->err != TR_OK) {
         return code;
@@ -260,15 +306,16 @@ int tri_sqlite_read_events(tri_sqlite_db *db, tri_store_op *op)
     if (statement == NULL) {
         return SQLITE_ERROR;
     }
-    // The row before as well, and one behind, which says that there are more.
+    // Two rows more than the limit: the event before the first one wanted, and
+    // the one that tells that there are more.
     tri_sqlite_bind_text(statement, 1, op->key);
     tri_sqlite_bind(statement, 2, op->number > 0 ? op->number - 1 : 0);
-    tri_sqlite_bind(statement, 3, (uint64_t)tri_store_limit(op) + 2);
+    tri_sqlite_bind(statement, 3, (uint64_t)tri_store_row_limit(op) + 2);
     code = tri_sqlite_end(statement, add_rows(op, statement, &before));
     if (code != SQLITE_OK || op->err != TR_OK) {
         return code;
     }
-    // Both ends of the tree must tell the same.
+    // A search from the end and the walk must find the same last event.
     if (!op->more && op->number <= last.number &&
         before.number != last.number) {
         fail_missing(op, last.number, before);

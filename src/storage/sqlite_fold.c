@@ -1,43 +1,58 @@
 /*
- * sqlite_fold.c - moves what was saved from the journal to the table by key.
+ * sqlite_fold.c - moves saved states from the journal to the table `state`.
  *
- * A save costs one row at the end of the journal; many rows share a page. In
- * the table by key each state has its place, and a change writes a whole page
- * there. So rows are left in the journal until there are many of them. Then a
- * generation, all rows up to a number, is sorted by key and written in slices:
- * neighbours share pages, and a key that was saved often is written once.
+ * A save writes one row at the end of the journal, where many rows share a
+ * page. In the table `state` a change writes the whole page of its key. So
+ * rows stay in the journal until there are many. Then a generation, all rows
+ * up to a number, is sorted by key and written in slices: neighbours share
+ * pages, and a key that was saved several times is written once. Afterwards
+ * the folded rows are trimmed, that is deleted from the journal.
  *
- * Nothing here needs a sync of its own. If a crash takes a slice away, the
- * rows are still in the journal: `mark.folded` moves only with the last slice
- * of a generation, and rows up to it are deleted only afterwards. The journal
- * always keeps its last row, so that no row number is used twice.
+ * These transactions need no sync. If a crash loses a slice, its rows are
+ * still in the journal, because `mark.folded` moves with the last slice of a
+ * generation, and rows are trimmed only after that. The journal always keeps
+ * its last row, so that no row number is used twice.
  */
+#include "storage/sqlite_fold.h"
+
+#include <sqlite3.h>
 #include <stdlib.h>
 
 #include "base/check.h"
+#include "base/list.h"
+#include "base/world.h"
+#include "storage/inbox.h"
+#include "storage/sqlite_db.h"
+#include "storage/sqlite_read.h"
+#include "storage/sqlite_sum.h"
+#include "storage/sqlite_versions.h"
+#include "storage/sqlite_write.h"
 #include "storage/storage_sqlite.h"
+#include "storage/store_op.h"
 
-#define FAILED_SPAN TR_SECONDS(1)
-/* From twice the limit on, folding no longer waits until nobody writes. */
+#define RETRY_SPAN TR_SECONDS(1)  // after a failure
+/* From twice the limit on, rows are folded even while operations wait. */
 #define FORCE_FACTOR 2
 /*
- * To delete a row is cheaper than to fold it. A step then folds twice as many
- * rows as the batch before it has added, or deletes four times as many: while
- * a generation of n rows goes through both, 3/4 n come in. So the journal
- * stays below 4 times the limit.
+ * Trimming a row is cheaper than folding it. After a batch a step folds twice
+ * as many rows as the batch has added, or trims four times as many: while a
+ * generation of n rows is folded and trimmed, 3/4 n rows are added. So the
+ * journal stays below 4 times its limit.
  */
 #define TRIM_FACTOR 2
 
-static uint64_t rows_waiting(tri_sqlite_store *store)
+/* Returns how many rows of the journal are not folded. */
+static uint64_t unfolded_rows(tri_sqlite_store *store)
 {
     uint64_t known = tri_journal_known(&store->journal);
 
     return known > store->writer.folded ? known - store->writer.folded : 0;
 }
 
-static bool is_beyond(tri_sqlite_store *store, uint64_t factor)
+/* Returns whether the journal has reached `factor` times its limits. */
+static bool is_over_limit(tri_sqlite_store *store, uint64_t factor)
 {
-    return rows_waiting(store) >= store->limits.fold_rows * factor ||
+    return unfolded_rows(store) >= store->limits.fold_rows * factor ||
            tri_journal_size(&store->journal) >=
                store->limits.fold_size * factor;
 }
@@ -56,10 +71,10 @@ bool tri_sqlite_fold_is_due(tri_sqlite_store *store, bool idle)
     if (idle && (fold->entries != NULL || fold->trimming)) {
         return true;
     }
-    if (!is_beyond(store, idle ? 1 : FORCE_FACTOR)) {
+    if (!is_over_limit(store, idle ? 1 : FORCE_FACTOR)) {
         return false;
     }
-    return fold->entries != NULL || fold->trimming || rows_waiting(store) > 0;
+    return fold->entries != NULL || fold->trimming || unfolded_rows(store) > 0;
 }
 
 void tri_sqlite_fold_cancel(tri_sqlite_store *store)
@@ -70,19 +85,15 @@ void tri_sqlite_fold_cancel(tri_sqlite_store *store)
         tri_journal_unpin(&store->journal, fold->entries, fold->count);
     }
     free(fold->entries);
-    free(fold->room);
+    free(fold->buffer);
     fold->entries = NULL;
-    fold->room = NULL;
-    fold->room_size = 0;
+    fold->buffer = NULL;
+    fold->buffer_size = 0;
 }
 
-static int run(tri_sqlite_store *store, const char *sql)
-{
-    return sqlite3_exec(store->writer.db.handle, sql, NULL, NULL, NULL);
-}
-
-static int put(tri_sqlite_store *store, const tri_journal_entry *entry,
-               uint64_t version, size_t size)
+/* Writes a state to the table `state`; version 0: deletes it. */
+static int put_state(tri_sqlite_store *store, const tri_journal_entry *entry,
+                     uint64_t version, size_t size)
 {
     tri_sqlite_db *db = &store->writer.db;
     tri_store_bytes key = {entry->key, entry->key_size};
@@ -95,7 +106,7 @@ static int put(tri_sqlite_store *store, const tri_journal_entry *entry,
     tri_sqlite_bind_text(statement, 1, key);
     if (version > 0) {
         tri_sqlite_bind(statement, 2, version);
-        tri_store_bytes bytes = {store->writer.fold.room, size};
+        tri_store_bytes bytes = {store->writer.fold.buffer, size};
         tri_sqlite_bind_bytes(statement, 3, bytes.at, bytes.size);
         tri_sqlite_bind(statement, 4,
                         tri_sqlite_sum_hashed(entry->hash, version, bytes));
@@ -107,20 +118,20 @@ static int put(tri_sqlite_store *store, const tri_journal_entry *entry,
     return code == SQLITE_DONE ? SQLITE_OK : code;
 }
 
-/* Folds one entry, unless a newer row of its key is there by now. */
+/* Folds one entry, unless the key has a row after this generation by now. */
 static int fold_one(tri_sqlite_store *store, const tri_journal_entry *entry)
 {
     tri_sqlite_fold *fold = &store->writer.fold;
     uint64_t version = 0;
     size_t size = 0;
     tr_err err = tri_journal_copy(&store->journal, entry, store->writer.folded,
-                                  fold->upto, &fold->room, &fold->room_size,
+                                  fold->upto, &fold->buffer, &fold->buffer_size,
                                   &version, &size);
 
     if (err == TR_ENOENT) {
         return SQLITE_OK;
     }
-    return err == TR_OK ? put(store, entry, version, size) : SQLITE_NOMEM;
+    return err == TR_OK ? put_state(store, entry, version, size) : SQLITE_NOMEM;
 }
 
 static int set_folded(tri_sqlite_store *store)
@@ -136,15 +147,16 @@ static int set_folded(tri_sqlite_store *store)
     return code == SQLITE_DONE ? SQLITE_OK : code;
 }
 
-/* In a transaction: the next rows; *done: that was the generation's end. */
+/* Folds the next rows. *done: the generation is complete. */
 static int fold_slice(tri_sqlite_store *store, uint32_t rows, bool *done)
 {
     tri_sqlite_fold *fold = &store->writer.fold;
     size_t end = (size_t)TRI_MIN(fold->next + rows, fold->count);
 
+    TRI_CHECK(fold->next <= fold->count);
     *done = true;
     if (store->writer.folded >= fold->upto) {
-        return SQLITE_OK;  // another process was faster
+        return SQLITE_OK;  // another process has folded them
     }
     for (size_t i = fold->next; i < end; i++) {
         int code = fold_one(store, fold->entries[i]);
@@ -157,7 +169,7 @@ static int fold_slice(tri_sqlite_store *store, uint32_t rows, bool *done)
     return *done ? set_folded(store) : SQLITE_OK;
 }
 
-/* In a transaction: deletes folded rows; *done: none are left. */
+/* Deletes folded rows from the journal. *done: none are left. */
 static int trim_slice(tri_sqlite_store *store, uint32_t rows, bool *done)
 {
     tri_sqlite_writer *writer = &store->writer;
@@ -188,10 +200,11 @@ static int trim_slice(tri_sqlite_store *store, uint32_t rows, bool *done)
     return code == SQLITE_DONE ? SQLITE_OK : code;
 }
 
-/* One transaction without a sync. */
+/* Folds or trims in one transaction, without a sync. */
 static int step(tri_sqlite_store *store, uint32_t rows, bool *done)
 {
-    int code = run(store, "PRAGMA synchronous=NORMAL");
+    tri_sqlite_db *db = &store->writer.db;
+    int code = tri_sqlite_db_exec(db, "PRAGMA synchronous=NORMAL");
 
     if (code == SQLITE_OK) {
         code = tri_sqlite_write_begin(store);
@@ -202,14 +215,16 @@ static int step(tri_sqlite_store *store, uint32_t rows, bool *done)
                    : trim_slice(store, rows * TRIM_FACTOR, done);
     }
     if (code == SQLITE_OK) {
-        code = tri_sqlite_db_run(&store->writer.db, TRI_SQL_COMMIT);
+        code = tri_sqlite_db_run(db, TRI_SQL_COMMIT);
     }
-    // A failure here closes the connection, as all others do: the next commit
-    // must be on the disk.
-    return code == SQLITE_OK ? run(store, "PRAGMA synchronous=FULL") : code;
+    // The caller closes the connection if this fails, because the next commit
+    // of a save must be synced.
+    return code == SQLITE_OK ? tri_sqlite_db_exec(db, "PRAGMA synchronous=FULL")
+                             : code;
 }
 
-static void finish(tri_sqlite_store *store)
+/* Goes on after the last slice: from folding to trimming, then to nothing. */
+static void finish_phase(tri_sqlite_store *store)
 {
     tri_sqlite_fold *fold = &store->writer.fold;
 
@@ -220,14 +235,15 @@ static void finish(tri_sqlite_store *store)
     store->writer.folded = TRI_MAX(store->writer.folded, fold->upto);
     tri_sqlite_fold_cancel(store);
     fold->trimming = true;
-    tri_inbox_nudge(&store->reader.inbox);  // it may prune now
+    tri_inbox_wake(&store->reader.inbox);  // so that it prunes the index
 }
 
-/* False: there is nothing to fold, or no memory for it. */
-static bool start(tri_sqlite_store *store)
+/* Begins a generation. Returns false if there are no rows, or no memory. */
+static bool start_generation(tri_sqlite_store *store)
 {
     tri_sqlite_fold *fold = &store->writer.fold;
 
+    TRI_CHECK(fold->entries == NULL);
     fold->next = 0;
     fold->entries = tri_journal_pin(&store->journal, store->writer.folded,
                                     &fold->upto, &fold->count);
@@ -243,17 +259,18 @@ void tri_sqlite_fold_postpone(tri_sqlite_store *store)
     tri_world *world = store->file.world;
 
     tri_sqlite_fold_cancel(store);
-    store->writer.fold.not_before = world->ops->mono(world) + FAILED_SPAN;
+    store->writer.fold.not_before = world->ops->mono(world) + RETRY_SPAN;
 }
 
 /*
- * Rows are said to wait, but none is in the index: the mark that we know is
- * older than the file's, because its commit was not seen through, and the
- * reader has pruned by the newer one. Or there is no memory: then later.
+ * Called when there are unfolded rows, but the index has none of them. Either
+ * a commit that moved `mark.folded` took effect although it returned an error,
+ * and the reader has pruned the index: then reads `mark.folded` again. Or
+ * there was no memory: then postpones the fold.
  */
-static void look_again(tri_sqlite_store *store)
+static void refresh_folded(tri_sqlite_store *store)
 {
-    int code = tri_sqlite_write_begin(store);  // learns the mark
+    int code = tri_sqlite_write_begin(store);  // reads mark.folded
 
     if (code == SQLITE_OK) {
         code = tri_sqlite_db_run(&store->writer.db, TRI_SQL_ROLLBACK);
@@ -261,7 +278,7 @@ static void look_again(tri_sqlite_store *store)
     if (code != SQLITE_OK) {
         tri_sqlite_write_cancel(store);
     }
-    if (code != SQLITE_OK || rows_waiting(store) > 0) {
+    if (code != SQLITE_OK || unfolded_rows(store) > 0) {
         tri_sqlite_fold_postpone(store);
     }
 }
@@ -271,21 +288,23 @@ void tri_sqlite_fold_step(tri_sqlite_store *store, uint32_t rows)
     tri_sqlite_fold *fold = &store->writer.fold;
     bool done = false;
 
+    TRI_CHECK(rows > 0);
+    TRI_CHECK(tri_list_is_empty(&store->writer.claims));
     if (fold->entries == NULL && !fold->trimming) {
-        if (rows_waiting(store) == 0) {
+        if (unfolded_rows(store) == 0) {
             return;
         }
-        if (!start(store)) {
-            look_again(store);
+        if (!start_generation(store)) {
+            refresh_folded(store);
             return;
         }
     }
     tri_versions_begin(&store->versions);
-    bool is_well = step(store, rows, &done) == SQLITE_OK;
+    bool ok = step(store, rows, &done) == SQLITE_OK;
     tri_versions_end(&store->versions);
-    if (is_well) {
+    if (ok) {
         if (done) {
-            finish(store);
+            finish_phase(store);
         }
         return;
     }

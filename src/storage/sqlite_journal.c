@@ -1,9 +1,9 @@
 /*
- * sqlite_journal.c - the index of what is not folded yet.
+ * sqlite_journal.c - the index of states that are not folded yet.
  *
- * Invariant: the map has one entry for each key; the list has those of them
- * that have a row. One without is claimed, and nobody else sees it: its row
- * is not behind any mark.
+ * Invariant: the map has one entry for each key, and `entries` has those that
+ * have a row. An entry without a row is claimed; readers and folds ignore it,
+ * because its row, 0, is not after any `folded`.
  */
 #include "storage/sqlite_journal.h"
 
@@ -13,9 +13,9 @@
 #include "base/check.h"
 #include "base/hash.h"
 
-#define ROOM_MIN    4096
-#define SPARE_MAX   4096  // a larger room is not kept for the next state
-#define END_AT_ONCE 64    // claims ended under one lock
+#define BUFFER_MIN     4096
+#define SPARE_MAX      4096  // larger buffers are not kept for the next state
+#define END_CLAIMS_MAX 64    // claims ended while the lock is held once
 
 static bool entry_is(const void *value, const void *key, size_t size)
 {
@@ -35,24 +35,49 @@ void tri_journal_init(tri_journal *journal)
 static void entry_free(tri_journal_entry *entry)
 {
     if (entry != NULL) {
-        TRI_CHECK(!entry->pinned && !entry->claimed);
+        TRI_CHECK(!entry->pinned);
+        TRI_CHECK(!entry->claimed);
         free(entry->bytes);
         free(entry->next_bytes);
         free(entry);
     }
 }
 
+void tri_journal_check(tri_journal *journal)
+{
+    size_t count = 0, claimed = 0;
+    uint64_t size = 0;
+    const tri_journal_entry *it;
+
+    tri_lock_take(&journal->lock);
+    for (tri_map_iter i = tri_map_iter_begin(&journal->map);
+         (it = tri_map_iter_next(&journal->map, &i)) != NULL;) {
+        TRI_CHECK(it->row > 0 || it->claimed);
+        TRI_CHECK(tri_link_is_linked(&it->link) == (it->row > 0));
+        TRI_CHECK(it->size <= it->capacity);
+        claimed += it->row == 0;
+        size += it->size;
+    }
+    TRI_LIST_EACH (link, &journal->entries) {
+        count++;
+    }
+    TRI_CHECK(count + claimed == tri_map_count(&journal->map));
+    TRI_CHECK(size == journal->size);
+    tri_lock_drop(&journal->lock);
+}
+
 void tri_journal_fini(tri_journal *journal)
 {
     tri_link *link;
 
+    tri_journal_check(journal);
     while ((link = tri_list_pop_front(&journal->entries)) != NULL) {
         entry_free(tri_container_of(link, tri_journal_entry, link));
     }
     tri_map_fini(&journal->map);
 }
 
-/* Adds an entry without a row; NULL: no memory. Under the lock. */
+/* Adds an entry without a row. Returns NULL if there is no memory. */
 static tri_journal_entry *entry_add(tri_journal *journal, uint64_t hash,
                                     tri_store_bytes key)
 {
@@ -77,6 +102,7 @@ static tri_journal_entry *entry_add(tri_journal *journal, uint64_t hash,
 
 static void entry_remove(tri_journal *journal, tri_journal_entry *entry)
 {
+    tri_lock_assert_held(&journal->lock);
     TRI_CHECK(tri_map_remove_hashed(&journal->map, entry->hash, entry->key,
                                     entry->key_size) == entry);
 }
@@ -84,14 +110,15 @@ static void entry_remove(tri_journal *journal, tri_journal_entry *entry)
 tr_err tri_journal_stage(tri_journal_entry *entry, uint64_t row,
                          uint64_t version, tri_store_bytes bytes)
 {
-    TRI_CHECK(entry->claimed && row > 0);
-    if (entry->next_room < bytes.size + 1) {
+    TRI_CHECK(entry->claimed);
+    TRI_CHECK(row > 0);
+    if (entry->next_capacity < bytes.size + 1) {
         void *grown = realloc(entry->next_bytes, bytes.size + 1);
         if (grown == NULL) {
             return TR_ENOMEM;
         }
         entry->next_bytes = grown;
-        entry->next_room = bytes.size + 1;
+        entry->next_capacity = bytes.size + 1;
     }
     if (bytes.size > 0) {
         memcpy(entry->next_bytes, bytes.at, bytes.size);
@@ -103,10 +130,10 @@ tr_err tri_journal_stage(tri_journal_entry *entry, uint64_t row,
 }
 
 /*
- * Gives the entry another state, and moves it to the end of the list. Two
- * threads may put the same rows at the same time, so the list is not quite in
- * order; prune stops at a newer row and goes on the next time. Returns the
- * room of the old state.
+ * Gives the entry another state and moves it to the end of the list. Returns
+ * the buffer of the old state. Two threads may put the same rows at the same
+ * time, so the list is only roughly sorted by row. That does no harm: a prune
+ * stops at a row that is too new, and the next prune goes on from there.
  */
 static void *set_state(tri_journal *journal, tri_journal_entry *entry,
                        uint64_t row, uint64_t version, void *bytes, size_t size)
@@ -127,18 +154,21 @@ static void *set_state(tri_journal *journal, tri_journal_entry *entry,
     return old;
 }
 
-/* Makes true what is staged. Gives back what is to be freed, or NULL. */
-static void *replace(tri_journal *journal, tri_journal_entry *entry)
+/*
+ * Replaces the state of the entry by the staged one. Returns a buffer for the
+ * caller to free, or NULL.
+ */
+static void *put_staged(tri_journal *journal, tri_journal_entry *entry)
 {
-    size_t room = entry->room;
+    size_t capacity = entry->capacity;
     void *old = set_state(journal, entry, entry->next_row, entry->next_version,
                           entry->next_bytes, entry->next_size);
 
-    // The old one's room is the next one's, if that costs little.
-    bool keep = room <= SPARE_MAX;
-    entry->room = entry->next_room;
+    // A small buffer is kept for the next state to be staged.
+    bool keep = capacity <= SPARE_MAX;
+    entry->capacity = entry->next_capacity;
     entry->next_bytes = keep ? old : NULL;
-    entry->next_room = keep ? room : 0;
+    entry->next_capacity = keep ? capacity : 0;
     return keep ? NULL : old;
 }
 
@@ -164,13 +194,14 @@ tr_err tri_journal_put(tri_journal *journal, tri_store_bytes key, uint64_t row,
     tr_err err = entry == NULL ? TR_ENOMEM : TR_OK;
     if (entry != NULL && entry->row < row) {
         own = set_state(journal, entry, row, version, own, bytes.size);
-        entry->room = bytes.size + 1;
+        entry->capacity = bytes.size + 1;
     }
     tri_lock_drop(&journal->lock);
     free(own);
     return err;
 }
 
+/* Puts the entry into `claims`, unless it is there already. */
 static void claim(tri_journal_entry *entry, tri_list *claims)
 {
     if (!entry->claimed) {
@@ -207,7 +238,7 @@ tri_journal_entry *tri_journal_claim_new(tri_journal *journal,
     uint64_t hash = tri_hash_bytes(key.at, key.size);
 
     tri_lock_take(&journal->lock);
-    // A reader may have put a row of another process by now.
+    // Searches again: the reader may have put a row of another process.
     tri_journal_entry *entry =
         tri_map_get_hashed(&journal->map, hash, key.at, key.size);
     if (entry == NULL) {
@@ -220,14 +251,18 @@ tri_journal_entry *tri_journal_claim_new(tri_journal *journal,
     return entry;
 }
 
-/* One claim; gives back an entry that nobody needs. Under the lock. */
+/*
+ * Ends one claim. *old: a buffer to free, or NULL. Returns the entry if it has
+ * no row: it is out of the index, and the caller frees it.
+ */
 static tri_journal_entry *end_claim(tri_journal *journal,
                                     tri_journal_entry *entry, bool committed,
                                     void **old)
 {
+    tri_lock_assert_held(&journal->lock);
     *old = NULL;
     if (committed && entry->next_row > entry->row) {
-        *old = replace(journal, entry);
+        *old = put_staged(journal, entry);
     }
     entry->next_row = 0;
     entry->claimed = false;
@@ -238,16 +273,17 @@ static tri_journal_entry *end_claim(tri_journal *journal,
     return entry;
 }
 
-void tri_journal_end(tri_journal *journal, tri_list *claims, bool committed)
+void tri_journal_end_claims(tri_journal *journal, tri_list *claims,
+                            bool committed)
 {
-    void *bytes[END_AT_ONCE];
-    tri_journal_entry *entries[END_AT_ONCE];
+    void *bytes[END_CLAIMS_MAX];
+    tri_journal_entry *entries[END_CLAIMS_MAX];
 
     while (!tri_list_is_empty(claims)) {
         uint32_t count = 0;
         tri_link *link;
         tri_lock_take(&journal->lock);
-        while (count < END_AT_ONCE &&
+        while (count < END_CLAIMS_MAX &&
                (link = tri_list_pop_front(claims)) != NULL) {
             entries[count] = end_claim(
                 journal, tri_container_of(link, tri_journal_entry, claim),
@@ -285,7 +321,7 @@ uint64_t tri_journal_size(tri_journal *journal)
     return size;
 }
 
-/* NULL: not here, or folded. */
+/* Returns the entry of the key, or NULL if it has no row after `folded`. */
 static tri_journal_entry *find(tri_journal *journal, tri_store_bytes key,
                                uint64_t folded)
 {
@@ -300,7 +336,8 @@ bool tri_journal_load(tri_journal *journal, tri_store_op *op, uint64_t folded)
     tri_lock_take(&journal->lock);
     const tri_journal_entry *entry = find(journal, op->key, folded);
     if (entry != NULL && entry->version > 0) {
-        (void)tri_store_give(op, entry->bytes, entry->size, entry->version);
+        (void)tri_store_set_state(op, entry->bytes, entry->size,
+                                  entry->version);
     }
     tri_lock_drop(&journal->lock);
     return entry != NULL;
@@ -319,7 +356,8 @@ void tri_journal_prune(tri_journal *journal, uint64_t folded)
     tri_link *link;
 
     for (;;) {
-        // One by one, so that the writer never waits for all of them.
+        // The lock is dropped after each entry, so that the writer waits
+        // for one removal at most.
         tri_lock_take(&journal->lock);
         link = tri_list_first(&journal->entries);
         if (link == NULL || !is_prunable(link, folded)) {
@@ -338,7 +376,8 @@ void tri_journal_prune(tri_journal *journal, uint64_t folded)
 
 /* ---- folding ---- */
 
-static int compare(const void *a, const void *b)
+/* Sorts entries by key. */
+static int compare_keys(const void *a, const void *b)
 {
     const tri_journal_entry *left = *(tri_journal_entry *const *)a;
     const tri_journal_entry *right = *(tri_journal_entry *const *)b;
@@ -373,8 +412,8 @@ tri_journal_entry **tri_journal_pin(tri_journal *journal, uint64_t folded,
     }
     tri_lock_drop(&journal->lock);
     if (*count > 0) {
-        // Neighbours in the table by key are then written together.
-        qsort(entries, *count, sizeof(tri_journal_entry *), compare);
+        // Neighbours in the table `state` are then written together.
+        qsort(entries, *count, sizeof(tri_journal_entry *), compare_keys);
     }
     return entries;
 }
@@ -390,24 +429,25 @@ void tri_journal_unpin(tri_journal *journal, tri_journal_entry **entries,
     tri_lock_drop(&journal->lock);
 }
 
-static bool grow(void **room, size_t *room_size, size_t size)
+/* Makes the buffer at least `size` bytes long. False: no memory. */
+static bool grow(void **buffer, size_t *capacity, size_t size)
 {
-    if (size <= *room_size) {
+    if (size <= *capacity) {
         return true;
     }
-    size = (size_t)TRI_MAX(size, ROOM_MIN);
-    void *grown = realloc(*room, size);
+    size = (size_t)TRI_MAX(size, BUFFER_MIN);
+    void *grown = realloc(*buffer, size);
     if (grown == NULL) {
         return false;
     }
-    *room = grown;
-    *room_size = size;
+    *buffer = grown;
+    *capacity = size;
     return true;
 }
 
 tr_err tri_journal_copy(tri_journal *journal, const tri_journal_entry *entry,
-                        uint64_t folded, uint64_t upto, void **room,
-                        size_t *room_size, uint64_t *version, size_t *size)
+                        uint64_t folded, uint64_t upto, void **buffer,
+                        size_t *capacity, uint64_t *version, size_t *size)
 {
     tr_err err = TR_OK;
 
@@ -415,10 +455,10 @@ tr_err tri_journal_copy(tri_journal *journal, const tri_journal_entry *entry,
     TRI_CHECK(entry->pinned);
     if (entry->row <= folded || entry->row > upto) {
         err = TR_ENOENT;
-    } else if (!grow(room, room_size, entry->size + 1)) {
+    } else if (!grow(buffer, capacity, entry->size + 1)) {
         err = TR_ENOMEM;
     } else {
-        memcpy(*room, entry->bytes, entry->size);
+        memcpy(*buffer, entry->bytes, entry->size);
         *version = entry->version;
         *size = entry->size;
     }

@@ -1,12 +1,12 @@
 /*
- * sqlite_versions.c - the cache of stored versions: sets of four slots.
+ * sqlite_versions.c - the cache of stored versions, four-way set-associative.
  *
- * A slot is a cache line and has its key inside, so a search touches four
- * lines and follows no pointer, and nothing is allocated per key. A set that
- * is full gives away one of its slots in turn.
+ * A slot is one cache line and holds its key, so a search touches four lines
+ * and follows no pointer, and no memory is allocated per key. A set that is
+ * full reuses its slots in turn.
  *
- * Invariant: no key is twice in a table, and none is in both of them. So what
- * is found is the last that was put, whatever was given away since.
+ * Invariant: a key has at most one slot in both tables together. So the
+ * version that is found is the one that was put last.
  */
 #include "storage/sqlite_versions.h"
 
@@ -16,13 +16,13 @@
 #include "base/check.h"
 #include "base/hash.h"
 
-#define KEY_MAX   55  // of a key that is kept
+#define KEY_MAX   55  // bytes of a key that is kept
 #define WAYS      UINT32_C(4)
 #define FIRST_CAP UINT32_C(1024)
 
 struct tri_versions_slot {
     uint64_t version;
-    uint8_t size;  // of the key, and one; 0: empty
+    uint8_t size;  // of the key, plus one; 0: empty
     char key[KEY_MAX];
 };
 
@@ -40,14 +40,16 @@ void tri_versions_init(tri_versions *versions, uint32_t max)
 
 void tri_versions_fini(tri_versions *versions)
 {
-    free(versions->now.slots);
-    free(versions->before.slots);
+    TRI_CHECK(versions->stamp % 2 == 0);  // no fold is in progress
+    free(versions->current.slots);
+    free(versions->previous.slots);
 }
 
-/* ---- one table; under the lock ---- */
+/* ---- one table; the lock is held ---- */
 
 static tri_versions_slot *set_of(const tri_versions_table *table, uint64_t hash)
 {
+    TRI_CHECK_SLOW((table->capacity & (table->capacity - 1)) == 0);
     return &table->slots[hash & (table->capacity - WAYS)];
 }
 
@@ -57,7 +59,7 @@ static bool is_of(const tri_versions_slot *slot, tri_store_bytes key)
            memcmp(slot->key, key.at, key.size) == 0;
 }
 
-/* NULL: not here. */
+/* Returns the slot of the key, or NULL. */
 static tri_versions_slot *find(const tri_versions_table *table, uint64_t hash,
                                tri_store_bytes key)
 {
@@ -73,10 +75,10 @@ static tri_versions_slot *find(const tri_versions_table *table, uint64_t hash,
     return NULL;
 }
 
-/* Where a key that is not here goes: an empty slot, or one in turn. */
-static tri_versions_slot *make_room(tri_versions *versions, uint64_t hash)
+/* Returns a slot for a new key: an empty one, or one that is reused. */
+static tri_versions_slot *take_slot(tri_versions *versions, uint64_t hash)
 {
-    tri_versions_table *table = &versions->now;
+    tri_versions_table *table = &versions->current;
     tri_versions_slot *set = set_of(table, hash);
 
     for (uint32_t i = 0; i < WAYS; i++) {
@@ -85,15 +87,17 @@ static tri_versions_slot *make_room(tri_versions *versions, uint64_t hash)
             return &set[i];
         }
     }
-    return &set[versions->turn++ % WAYS];
+    return &set[versions->victim++ % WAYS];
 }
 
+/* Removes the key from the table, if it is there. */
 static void remove_from(tri_versions_table *table, uint64_t hash,
                         tri_store_bytes key)
 {
     tri_versions_slot *slot = find(table, hash, key);
 
     if (slot != NULL) {
+        TRI_CHECK(table->used > 0);
         slot->size = 0;
         table->used--;
     }
@@ -103,13 +107,13 @@ static void put(tri_versions *versions, uint64_t hash, tri_store_bytes key,
                 uint64_t version)
 {
     tri_lock_assert_held(&versions->lock);
-    if (versions->now.capacity == 0) {
+    if (versions->current.capacity == 0) {
         return;
     }
-    remove_from(&versions->before, hash, key);
-    tri_versions_slot *slot = find(&versions->now, hash, key);
+    remove_from(&versions->previous, hash, key);
+    tri_versions_slot *slot = find(&versions->current, hash, key);
     if (slot == NULL) {
-        slot = make_room(versions, hash);
+        slot = take_slot(versions, hash);
         slot->size = (uint8_t)(key.size + 1);
         memcpy(slot->key, key.at, key.size);
     }
@@ -118,18 +122,19 @@ static void put(tri_versions *versions, uint64_t hash, tri_store_bytes key,
 
 /* ---- growing ---- */
 
+/* Returns whether the current table should grow. */
 static bool is_full(const tri_versions *versions)
 {
-    return versions->now.capacity < versions->max &&
-           versions->now.used >= versions->now.capacity / 2;
+    return versions->current.capacity < versions->max &&
+           versions->current.used >= versions->current.capacity / 2;
 }
 
 /*
- * A table twice as large, still empty; the one so far is kept beside it, and
- * what is found there moves. So no call ever moves all of them, and what is
- * not looked for is gone with the next table but one. Without memory it stays
- * as it is. The lock is not held while memory is asked for: the other thread
- * may be faster.
+ * Makes an empty table twice as large the current one and keeps the table so
+ * far as the previous one. A slot that is found there moves to the current
+ * table, so that no call has to move all slots; slots that are never searched
+ * go when the table grows again. Without memory nothing changes. Memory is
+ * allocated without the lock, so the other thread may have grown it first.
  */
 static void grow(tri_versions *versions, uint32_t capacity)
 {
@@ -143,16 +148,16 @@ static void grow(tri_versions *versions, uint32_t capacity)
     }
     tri_lock_take(&versions->lock);
     tri_versions_slot *old = slots;
-    if (versions->now.capacity == capacity) {
-        old = versions->before.slots;
-        versions->before = versions->now;
-        versions->now = (tri_versions_table){slots, larger, 0};
+    if (versions->current.capacity == capacity) {
+        old = versions->previous.slots;
+        versions->previous = versions->current;
+        versions->current = (tri_versions_table){slots, larger, 0};
     }
     tri_lock_drop(&versions->lock);
     free(old);
 }
 
-/* ---- both ---- */
+/* ---- both tables ---- */
 
 static bool is_kept(tri_store_bytes key)
 {
@@ -167,15 +172,15 @@ bool tri_versions_get(tri_versions *versions, tri_store_bytes key,
     }
     uint64_t hash = tri_hash_bytes(key.at, key.size);
     tri_lock_take(&versions->lock);
-    tri_versions_slot *slot = find(&versions->now, hash, key);
-    bool moves = slot == NULL;
-    if (moves) {
-        slot = find(&versions->before, hash, key);
+    tri_versions_slot *slot = find(&versions->current, hash, key);
+    bool is_previous = slot == NULL;
+    if (is_previous) {
+        slot = find(&versions->previous, hash, key);
     }
     bool found = slot != NULL;
     if (found) {
         *version = slot->version;
-        if (moves) {
+        if (is_previous) {
             put(versions, hash, key, *version);
         }
     }
@@ -183,7 +188,7 @@ bool tri_versions_get(tri_versions *versions, tri_store_bytes key,
     return found;
 }
 
-/* if_stamp: NULL, or what the stamp must be. */
+/* Puts a version. if_stamp: NULL, or the stamp that must not have changed. */
 static void add(tri_versions *versions, const uint64_t *if_stamp,
                 tri_store_bytes key, uint64_t version)
 {
@@ -192,7 +197,7 @@ static void add(tri_versions *versions, const uint64_t *if_stamp,
     }
     uint64_t hash = tri_hash_bytes(key.at, key.size);
     tri_lock_take(&versions->lock);
-    uint32_t capacity = versions->now.capacity;
+    uint32_t capacity = versions->current.capacity;
     bool full = is_full(versions);
     tri_lock_drop(&versions->lock);
     if (full) {
@@ -211,18 +216,19 @@ void tri_versions_put(tri_versions *versions, tri_store_bytes key,
     add(versions, NULL, key, version);
 }
 
-void tri_versions_forget(tri_versions *versions)
+void tri_versions_clear(tri_versions *versions)
 {
     tri_lock_take(&versions->lock);
-    tri_versions_table now = versions->now, before = versions->before;
-    versions->now = versions->before = (tri_versions_table){0};
+    tri_versions_table current = versions->current;
+    tri_versions_table previous = versions->previous;
+    versions->current = versions->previous = (tri_versions_table){0};
     versions->stamp += 2;
     tri_lock_drop(&versions->lock);
-    free(now.slots);
-    free(before.slots);
+    free(current.slots);
+    free(previous.slots);
 }
 
-/* ---- what the reader found ---- */
+/* ---- stamps ---- */
 
 void tri_versions_begin(tri_versions *versions)
 {

@@ -1,44 +1,54 @@
 /*
- * sqlite_write.c - the writer: one transaction for all that wait.
+ * sqlite_write.c - the writer: one transaction for all operations that wait.
  *
- * A batch is everything in the inbox. Each operation is checked against the
- * fence and the version inside the transaction, states are appended to the
- * journal, the rest goes to its table, and one commit makes all of it durable.
- * Only then are the states put into the index in memory, and only then does a
- * caller hear of it.
+ * A batch is all operations in the inbox. Each is carried out inside the
+ * transaction (sqlite_write_op.c), and one commit makes all of them durable.
+ * After the commit the states are put into the index of the journal, and then
+ * the callers get their answers.
  *
- * Invariant: between transactions the index, the fences in memory and the
- * file agree; a transaction that fails changes neither of the first two.
+ * Invariant: between transactions the index and the fences in memory agree
+ * with the file. A transaction that fails changes neither of them.
  *
- * A commit that fails leaves its frames in the log, where a restart would
- * find them, so its outcome is unknown. The next commit overwrites them: it
- * is made at once, by opening the file anew (sqlite_db.c), so that whoever
- * loads after an unknown answer learns what stays true.
+ * A commit that fails leaves its frames in the log, where a restart would find
+ * them: its outcome is in doubt. The barrier commit (sqlite_layout.c) replaces
+ * these frames. It is made at once, by closing and opening the file, so that a
+ * load after TR_EUNKNOWN answers with what stays true.
  */
-#include <stdlib.h>
+#include "storage/sqlite_write.h"
+
+#include <sqlite3.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <string.h>
 
 #include "base/check.h"
+#include "storage/sqlite_checkpoint.h"
+#include "storage/sqlite_fault.h"
+#include "storage/sqlite_journal.h"
+#include "storage/sqlite_journal_sync.h"
+#include "storage/sqlite_versions.h"
+#include "storage/sqlite_write_op.h"
 #include "storage/storage_sqlite.h"
+#include "storage/store_op.h"
 
-#define SHARED_SPAN TR_SECONDS(1)
-#define SHARED_NAP  INT64_C(150000)  // longer than most naps of on_busy
-#define GATE_WAIT   TR_MS(100)
-#define SETTLE_SPAN TR_MS(100)  // between two tries, if nobody writes
-/* How long a batch may wait for those who are due; see wait_for_more. */
-#define FILL_SHARE  4                // of a commit's time: a quarter
+#define SHARED_SPAN  TR_SECONDS(1)
+#define SHARED_SLEEP INT64_C(150000)  // longer than most sleeps of on_busy
+#define GATE_WAIT    TR_MS(100)
+#define DOUBT_SPAN   TR_MS(100)  // between two tries to open, without writes
+/* How long a batch waits for more operations; see wait_for_more. */
+#define FILL_SHARE  4                // a quarter of the duration of a commit
 #define FILL_MAX    TR_MS(4)         // in all
-#define FILL_NAP    INT64_C(100000)  // between two looks
-#define CROWD_SHARE 8                // by which it shrinks, and may be missed
+#define FILL_SLEEP  INT64_C(100000)  // one sleep
+#define DECAY_SHARE 8                // recent_ops shrinks by an eighth
 
 /* ---- transactions ---- */
 
-/* What is known of the file by heart. */
-static void forget_file(tri_sqlite_store *store)
+/* Clears what is cached of the file: versions and fences. */
+static void clear_caches(tri_sqlite_store *store)
 {
     tri_sqlite_writer *writer = &store->writer;
 
-    tri_versions_forget(&store->versions);
+    tri_versions_clear(&store->versions);
     memset(writer->fences, 0, writer->fence_top * sizeof(*writer->fences));
     writer->fence_top = 0;
 }
@@ -47,7 +57,8 @@ static void wait_for_gate(tri_sqlite_store *store)
 {
     tri_world *world = store->file.world;
 
-    // Acquire: pairs with open_gate; nothing is shared but the word itself.
+    // Acquire: pairs with the release in set_gate of the checkpointer; only
+    // the word itself is shared.
     while (atomic_load_explicit(&store->gate, memory_order_acquire) != 0) {
         (void)world->ops->park(world, &store->gate, 1, GATE_WAIT);
     }
@@ -63,8 +74,8 @@ int tri_sqlite_write_changes(tri_sqlite_store *store, uint64_t *changes)
                              : tri_sqlite_number(statement, changes);
 }
 
-/* Learns what other processes did since our last transaction. */
-static int look_around(tri_sqlite_store *store)
+/* Reads what other processes wrote since our last transaction. */
+static int sync_with_others(tri_sqlite_store *store)
 {
     tri_sqlite_writer *writer = &store->writer;
     tri_world *world = store->file.world;
@@ -79,12 +90,13 @@ static int look_around(tri_sqlite_store *store)
             writer->shared_until = world->ops->mono(world) + SHARED_SPAN;
         }
         writer->changes = changes;
-        forget_file(store);
+        clear_caches(store);
     }
-    return tri_sqlite_db_sync(&writer->db, &store->journal, &writer->folded,
-                              &writer->last);
+    return tri_sqlite_journal_sync(&writer->db, &store->journal,
+                                   &writer->folded, &writer->last);
 }
 
+/* SQLite calls this after each commit; `pages` is the length of the log. */
 static int on_commit(void *arg, sqlite3 *handle, const char *name, int pages)
 {
     tri_sqlite_store *store = arg;
@@ -94,18 +106,21 @@ static int on_commit(void *arg, sqlite3 *handle, const char *name, int pages)
     (void)handle;
     (void)name;
     if (now < writer->log_pages) {
-        // The log began anew.
+        // SQLite has restarted the log.
         writer->checkpoint_at = store->limits.checkpoint_pages;
     }
     writer->log_pages = now;
     if (now >= writer->checkpoint_at) {
         writer->checkpoint_at = now + store->limits.checkpoint_pages;
-        tri_inbox_nudge(&store->checkpointer.inbox);
+        tri_inbox_wake(&store->checkpointer.inbox);
     }
     return SQLITE_OK;
 }
 
-/* Opens the connection again if a failure has closed it, which settles. */
+/*
+ * Opens the connection again if a failure has closed it. The barrier commit
+ * of the opening ends the doubt about an earlier commit.
+ */
 static tr_err ensure_open(tri_sqlite_store *store, tri_sqlite_fault *why)
 {
     tri_sqlite_writer *writer = &store->writer;
@@ -113,10 +128,11 @@ static tr_err ensure_open(tri_sqlite_store *store, tri_sqlite_fault *why)
     if (writer->db.handle == NULL) {
         TR_TRY(tri_sqlite_db_open(&writer->db, &store->file, true, why));
         writer->changes = 0;
-        forget_file(store);
-        // Relaxed: a load that comes after an answer of ours came through
-        // the reader's inbox, whose lock orders it behind the store below.
-        atomic_store_explicit(&store->unsettled, 0, memory_order_relaxed);
+        clear_caches(store);
+        // Relaxed: a load that is submitted after an answer of the writer goes
+        // through the reader's inbox, whose lock orders it after this store
+        // and after the one in resolve_doubt.
+        atomic_store_explicit(&store->in_doubt, 0, memory_order_relaxed);
     }
     (void)sqlite3_wal_hook(writer->db.handle, on_commit, store);
     return TR_OK;
@@ -130,7 +146,7 @@ int tri_sqlite_write_begin(tri_sqlite_store *store)
     wait_for_gate(store);
     int code = tri_sqlite_db_run(db, TRI_SQL_BEGIN_WRITE);
     if (code == SQLITE_OK) {
-        code = look_around(store);
+        code = sync_with_others(store);
     }
     return code;
 }
@@ -139,252 +155,34 @@ void tri_sqlite_write_cancel(tri_sqlite_store *store)
 {
     tri_sqlite_db *db = &store->writer.db;
 
-    // After a failed read or write SQLite's view of the file, and our locks
-    // on it, are not worth saving: a new connection begins from nothing.
+    // After a failed read or write neither the cache of the connection nor its
+    // locks can be trusted, so the connection is closed.
     if (db->handle != NULL && !sqlite3_get_autocommit(db->handle)) {
         (void)tri_sqlite_db_run(db, TRI_SQL_ROLLBACK);
     }
     tri_sqlite_db_close(db);
-    forget_file(store);
-}
-
-/* ---- one operation; each returns an SQLite code ---- */
-
-static int fence_of(tri_sqlite_writer *writer, uint32_t shard, uint64_t *fence)
-{
-    *fence = 0;
-    if (writer->fences[shard] > 0) {
-        *fence = writer->fences[shard] - 1;
-        return SQLITE_OK;
-    }
-    sqlite3_stmt *statement =
-        tri_sqlite_db_prepare(&writer->db, TRI_SQL_FENCE_GET);
-    if (statement == NULL) {
-        return SQLITE_ERROR;
-    }
-    tri_sqlite_bind(statement, 1, shard);
-    int code = tri_sqlite_number(statement, fence);
-    if (code == SQLITE_OK) {
-        writer->fences[shard] = *fence + 1;
-        writer->fence_top = (uint32_t)TRI_MAX(writer->fence_top, shard + 1);
-    }
-    return code;
-}
-
-static int raise_fence(tri_sqlite_writer *writer, const tri_store_op *op)
-{
-    sqlite3_stmt *statement =
-        tri_sqlite_db_prepare(&writer->db, TRI_SQL_FENCE_PUT);
-
-    if (statement == NULL) {
-        return SQLITE_ERROR;
-    }
-    tri_sqlite_bind(statement, 1, op->shard);
-    tri_sqlite_bind(statement, 2, op->epoch);
-    writer->fences[op->shard] = op->epoch + 1;
-    return tri_sqlite_step(statement);
-}
-
-/*
- * The stored version: of this transaction, of the journal, of the table by
- * key. *entry is the key's in the index, or NULL.
- */
-static int version_of(tri_sqlite_store *store, const tri_store_op *op,
-                      tri_journal_entry **entry, uint64_t *version)
-{
-    tri_sqlite_writer *writer = &store->writer;
-    bool known;
-
-    *entry = tri_journal_claim(&store->journal, op->key, writer->folded,
-                               &writer->claims, &known, version);
-    if (known || tri_versions_get(&store->versions, op->key, version)) {
-        return SQLITE_OK;
-    }
-    sqlite3_stmt *statement =
-        tri_sqlite_db_prepare(&writer->db, TRI_SQL_STATE_VERSION);
-    if (statement == NULL) {
-        return SQLITE_ERROR;
-    }
-    *version = 0;
-    tri_sqlite_bind_text(statement, 1, op->key);
-    int code = tri_sqlite_number(statement, version);
-    if (code == SQLITE_OK) {
-        tri_versions_put(&store->versions, op->key, *version);
-    }
-    return code;
-}
-
-static int add_row(tri_sqlite_writer *writer, const tri_store_op *op,
-                   uint64_t key_hash, uint64_t version)
-{
-    sqlite3_stmt *statement =
-        tri_sqlite_db_prepare(&writer->db, TRI_SQL_JOURNAL_ADD);
-
-    if (statement == NULL) {
-        return SQLITE_ERROR;
-    }
-    tri_sqlite_bind(statement, 1, writer->last);
-    tri_sqlite_bind_text(statement, 2, op->key);
-    tri_sqlite_bind(statement, 3, version);
-    tri_store_bytes bytes = {NULL, 0};
-    if (version == 0) {
-        (void)sqlite3_bind_null(statement, 4);
-    } else {
-        bytes = op->bytes;
-        tri_sqlite_bind_bytes(statement, 4, bytes.at, bytes.size);
-    }
-    tri_sqlite_bind(statement, 5,
-                    tri_sqlite_sum_hashed(key_hash, version, bytes));
-    return tri_sqlite_step(statement);
-}
-
-/* Appends a row to the journal; version 0: the state is deleted. */
-static int journal(tri_sqlite_store *store, tri_store_op *op,
-                   tri_journal_entry *entry, uint64_t version)
-{
-    tri_sqlite_writer *writer = &store->writer;
-    tri_store_bytes none = {NULL, 0};
-
-    if (entry == NULL) {
-        entry =
-            tri_journal_claim_new(&store->journal, op->key, &writer->claims);
-    }
-    if (entry == NULL ||
-        tri_journal_stage(entry, writer->last + 1, version,
-                          version == 0 ? none : op->bytes) != TR_OK) {
-        tri_store_fail(op, TR_ENOMEM, TRI_STORE_FAULT_UNAVAILABLE,
-                       "out of memory");
-        return SQLITE_OK;
-    }
-    writer->last++;
-    op->version = version;
-    op->found = true;
-    return add_row(writer, op, entry->hash, version);
-}
-
-static int save(tri_sqlite_store *store, tri_store_op *op)
-{
-    tri_journal_entry *entry;
-    uint64_t stored;
-    int code = version_of(store, op, &entry, &stored);
-
-    if (code != SQLITE_OK || !tri_store_matches(op, stored)) {
-        return code;
-    }
-    return journal(store, op, entry, stored + 1);
-}
-
-static int delete_state(tri_sqlite_store *store, tri_store_op *op)
-{
-    tri_journal_entry *entry;
-    uint64_t stored;
-    int code = version_of(store, op, &entry, &stored);
-
-    if (code != SQLITE_OK || !tri_store_matches(op, stored) || stored == 0) {
-        return code;
-    }
-    return journal(store, op, entry, 0);
-}
-
-static int remind(tri_sqlite_writer *writer, tri_store_op *op)
-{
-    sqlite3_stmt *statement = tri_sqlite_db_prepare(
-        &writer->db, op->after == 0 ? TRI_SQL_REMIND : TRI_SQL_REMIND_IF);
-
-    if (statement == NULL) {
-        return SQLITE_ERROR;
-    }
-    tri_sqlite_bind_text(statement, 1, op->key);
-    tri_sqlite_bind_text(statement, 2, op->name);
-    tri_sqlite_bind(statement, 3, op->shard);
-    tri_sqlite_bind(statement, 4, op->number);
-    tri_sqlite_bind_bytes(statement, 5, op->bytes.at, op->bytes.size);
-    tri_sqlite_bind(statement, 6,
-                    tri_sqlite_sum(op->key, op->number, op->bytes));
-    if (op->after != 0) {
-        tri_sqlite_bind(statement, 7, op->after);
-    }
-    int code = tri_sqlite_step(statement);
-    op->found = sqlite3_changes(writer->db.handle) > 0;
-    return code;
-}
-
-static int forget(tri_sqlite_writer *writer, tri_store_op *op)
-{
-    sqlite3_stmt *statement =
-        tri_sqlite_db_prepare(&writer->db, TRI_SQL_FORGET);
-
-    if (statement == NULL) {
-        return SQLITE_ERROR;
-    }
-    tri_sqlite_bind_text(statement, 1, op->key);
-    tri_sqlite_bind_text(statement, 2, op->name);
-    tri_sqlite_bind(statement, 3, op->after);
-    int code = tri_sqlite_step(statement);
-    op->found = sqlite3_changes(writer->db.handle) > 0;
-    return code;
-}
-
-static int carry_out(tri_sqlite_store *store, tri_store_op *op)
-{
-    tri_sqlite_writer *writer = &store->writer;
-
-    switch (op->call) {
-    case TR_STORE_SAVE:
-        return save(store, op);
-    case TR_STORE_DELETE:
-        return delete_state(store, op);
-    case TR_STORE_APPEND:
-        return tri_sqlite_append(&writer->db, op);
-    case TR_STORE_TRIM:
-        return tri_sqlite_trim(&writer->db, op);
-    case TR_STORE_REMIND:
-        return remind(writer, op);
-    case TR_STORE_FORGET:
-        return forget(writer, op);
-    default:
-        TRI_CHECK(op->call == TR_STORE_FENCE);
-        op->version = op->epoch;
-        return SQLITE_OK;
-    }
-}
-
-static int write_one(tri_sqlite_store *store, tri_store_op *op)
-{
-    uint64_t fence;
-    int code = fence_of(&store->writer, op->shard, &fence);
-
-    if (code != SQLITE_OK || !tri_store_passes(op, fence)) {
-        return code;
-    }
-    code = carry_out(store, op);
-    if (code != SQLITE_OK && code != SQLITE_DONE) {
-        return code;
-    }
-    if (op->err == TR_OK && op->epoch > fence) {
-        code = raise_fence(&store->writer, op);
-    }
-    return code == SQLITE_DONE ? SQLITE_OK : code;
+    clear_caches(store);
 }
 
 /* ---- a batch ---- */
 
-/* Puts the committed rows into the index, or forgets them. */
-static void end_rows(tri_sqlite_store *store, bool committed)
+/* Puts the committed rows into the index, or drops the staged ones. */
+static void end_claims(tri_sqlite_store *store, bool committed)
 {
     tri_sqlite_writer *writer = &store->writer;
 
-    tri_journal_end(&store->journal, &writer->claims, committed);
+    tri_journal_end_claims(&store->journal, &writer->claims, committed);
     if (committed) {
         tri_journal_set_known(&store->journal, writer->last);
     }
 }
 
+/* Fails all ops of a batch. unknown: they may have been written. */
 static void fail_all(tri_list *batch, const tri_sqlite_fault *why, bool unknown)
 {
     TRI_LIST_EACH (link, batch) {
         tri_store_op *op = tri_container_of(link, tri_store_op, link);
-        // What was refused was not written, whatever became of the others.
+        // An op that was refused was not written in any case.
         bool is_unknown = unknown && op->err == TR_OK;
         tri_store_fail(op, is_unknown ? TR_EUNKNOWN : why->err, why->fault,
                        "%s", why->text);
@@ -392,66 +190,73 @@ static void fail_all(tri_list *batch, const tri_sqlite_fault *why, bool unknown)
 }
 
 /*
- * See the file's comment. If the disk does not let us, loads are refused until
- * it does: what they would find may not stay.
+ * Resolves the doubt about a failed commit; see the comment of this file. If
+ * the file cannot be opened, loads are refused until it can be: what they find
+ * may not stay.
  */
-static void settle(tri_sqlite_store *store)
+static void resolve_doubt(tri_sqlite_store *store)
 {
     tri_sqlite_fault why;
 
     // Relaxed: see ensure_open.
-    atomic_store_explicit(&store->unsettled, 1, memory_order_relaxed);
+    atomic_store_explicit(&store->in_doubt, 1, memory_order_relaxed);
     tri_sqlite_write_cancel(store);
     (void)!ensure_open(store, &why);
 }
 
-/* After a commit of `count`: how many there are, and how long it took. */
-static void learn_pace(tri_sqlite_store *store, uint32_t count, tr_nanos began)
+/* Updates recent_ops and commit_span after a commit of `count` ops. */
+static void update_estimates(tri_sqlite_store *store, uint32_t count,
+                             tr_nanos began)
 {
     tri_sqlite_writer *writer = &store->writer;
     tri_world *world = store->file.world;
     tr_nanos span = world->ops->mono(world) - began;
     uint32_t here = count + tri_inbox_count(&writer->inbox);
-    uint32_t fewer = writer->crowd - writer->crowd / CROWD_SHARE;
+    uint32_t fewer = writer->recent_ops - writer->recent_ops / DECAY_SHARE;
 
-    writer->commit_span += (span - writer->commit_span) / CROWD_SHARE;
-    writer->crowd =
-        (uint32_t)TRI_MAX(here, fewer < writer->crowd ? fewer : here);
+    writer->commit_span += (span - writer->commit_span) / DECAY_SHARE;
+    writer->recent_ops =
+        (uint32_t)TRI_MAX(here, fewer < writer->recent_ops ? fewer : here);
 }
 
 /*
- * Those who were answered with the last commit work while this batch is
- * written, and mostly come back a little too late for it: then two halves
- * would take turns, each with a sync of its own. So a batch that is far from
- * all waits for a part of the time that a commit takes. A single caller, or
- * one whose others are slow, waits for nobody: they do not count as a crowd.
- * Nor does anybody wait while other processes want the lock. *left is what
- * remains of the batch's time. It naps, since a wake for each that comes
- * would cost those who come.
+ * Waits for more operations. Returns how many were added to the batch.
+ *
+ * The callers that got their answers with the last commit work while this
+ * batch is written, and most of them submit again a little too late for it.
+ * Then two halves of the callers would take turns, each with a sync of its
+ * own. So a batch that is much smaller than recent batches waits for a part of
+ * the duration of a commit. Batches of a single caller are never smaller, so
+ * it does not wait. No batch waits while other processes want the lock.
+ *
+ * *left is what remains of the time of this batch. The writer sleeps instead
+ * of parking on its inbox, because waking it would cost each caller time.
  */
 static uint32_t wait_for_more(tri_sqlite_store *store, tri_list *batch,
                               uint32_t count, tr_nanos *left)
 {
     tri_sqlite_writer *writer = &store->writer;
     tri_world *world = store->file.world;
-    uint32_t enough = writer->crowd - writer->crowd / CROWD_SHARE;
+    uint32_t enough = writer->recent_ops - writer->recent_ops / DECAY_SHARE;
     uint32_t more = 0;
 
-    while (more == 0 && count < enough && *left >= FILL_NAP &&
+    TRI_CHECK(count < store->limits.batch);
+    while (more == 0 && count < enough && *left >= FILL_SLEEP &&
            writer->shared_until == 0) {
         tr_nanos began = world->ops->mono(world);
-        tri_sqlite_nap(world, FILL_NAP);
-        *left -= TRI_MAX(world->ops->mono(world) - began, FILL_NAP);
+        tri_sqlite_sleep(world, FILL_SLEEP);
+        *left -= TRI_MAX(world->ops->mono(world) - began, FILL_SLEEP);
         more = tri_inbox_take(&writer->inbox, batch,
                               store->limits.batch - count, 0);
     }
     return more;
 }
 
-/* What has come meanwhile goes to the end of the batch; how many. */
+/* Adds new operations to the batch, up to the limit. Returns how many. */
 static uint32_t take_more(tri_sqlite_store *store, tri_list *batch,
                           uint32_t count, tr_nanos *left)
 {
+    TRI_CHECK(count <= store->limits.batch);
     uint32_t room = store->limits.batch - count;
 
     if (room == 0) {
@@ -462,9 +267,10 @@ static uint32_t take_more(tri_sqlite_store *store, tri_list *batch,
 }
 
 /*
- * The batch, and all that comes while it is written, up to the limit: those
- * who were answered just now come back one after the other, and a commit for
- * the first few of them would make the others wait for its sync.
+ * Writes the batch and all operations that come while it is written, up to the
+ * limit: the callers of the last batch submit again one after the other, and a
+ * commit for the first few would make the others wait for its sync. *count
+ * grows by the operations that were added.
  */
 static int write_all(tri_sqlite_store *store, tri_list *batch, uint32_t *count)
 {
@@ -473,7 +279,8 @@ static int write_all(tri_sqlite_store *store, tri_list *batch, uint32_t *count)
     tri_link *link = tri_list_first(batch);
 
     for (uint32_t i = 0; code == SQLITE_OK && i < *count; i++) {
-        code = write_one(store, tri_container_of(link, tri_store_op, link));
+        code = tri_sqlite_write_op(store,
+                                   tri_container_of(link, tri_store_op, link));
         if (i + 1 == *count && code == SQLITE_OK) {
             *count += take_more(store, batch, *count, &left);
         }
@@ -482,7 +289,7 @@ static int write_all(tri_sqlite_store *store, tri_list *batch, uint32_t *count)
     return code;
 }
 
-/* *count grows by what comes meanwhile. */
+/* Writes and commits a batch, or fails its ops. *count: see write_all. */
 static void write_batch(tri_sqlite_store *store, tri_list *batch,
                         uint32_t *count)
 {
@@ -496,8 +303,8 @@ static void write_batch(tri_sqlite_store *store, tri_list *batch,
     }
     int code = write_all(store, batch, count);
     if (code != SQLITE_OK) {
-        tri_sqlite_db_why(&writer->db, code, &why);
-        end_rows(store, false);
+        tri_sqlite_db_explain(&writer->db, code, &why);
+        end_claims(store, false);
         fail_all(batch, &why, false);
         tri_sqlite_write_cancel(store);
         return;
@@ -505,14 +312,14 @@ static void write_batch(tri_sqlite_store *store, tri_list *batch,
     tr_nanos began = world->ops->mono(world);
     code = tri_sqlite_db_run(&writer->db, TRI_SQL_COMMIT);
     if (code != SQLITE_OK) {
-        tri_sqlite_db_why(&writer->db, code, &why);
-        end_rows(store, false);
+        tri_sqlite_db_explain(&writer->db, code, &why);
+        end_claims(store, false);
         fail_all(batch, &why, true);
-        settle(store);
+        resolve_doubt(store);
         return;
     }
-    learn_pace(store, *count, began);
-    end_rows(store, true);
+    update_estimates(store, *count, began);
+    end_claims(store, true);
 }
 
 static void answer_all(tri_list *batch)
@@ -524,25 +331,25 @@ static void answer_all(tri_list *batch)
     }
 }
 
-/* Lets other processes have the lock, too, if there are any. */
-static void make_way(tri_sqlite_store *store)
+/* Sleeps a little if other processes write, so that they get the lock. */
+static void yield_to_others(tri_sqlite_store *store)
 {
     tri_world *world = store->file.world;
 
     if (store->writer.shared_until != 0) {
         if (world->ops->mono(world) < store->writer.shared_until) {
-            tri_sqlite_nap(world, SHARED_NAP);
+            tri_sqlite_sleep(world, SHARED_SLEEP);
         } else {
             store->writer.shared_until = 0;
         }
     }
 }
 
-/* How long to wait for operations. */
-static tr_nanos patience(tri_sqlite_store *store)
+/* Returns how long to wait for operations. */
+static tr_nanos inbox_timeout(tri_sqlite_store *store)
 {
-    if (tri_sqlite_is_unsettled(store)) {
-        return SETTLE_SPAN;
+    if (tri_sqlite_is_in_doubt(store)) {
+        return DOUBT_SPAN;
     }
     if (tri_sqlite_fold_is_due(store, true)) {
         return 0;
@@ -552,12 +359,15 @@ static tr_nanos patience(tri_sqlite_store *store)
                                                      : store->limits.idle;
 }
 
-/* One round; false: the store is closed and everything was answered. */
+/*
+ * Writes one batch and folds if that is due. Returns false when the store is
+ * closed and all operations were answered.
+ */
 static bool write_round(tri_sqlite_store *store)
 {
     tri_sqlite_fault why;
     tri_list batch;
-    tr_nanos wait = patience(store);
+    tr_nanos wait = inbox_timeout(store);
 
     tri_list_init(&batch);
     uint32_t count =
@@ -565,15 +375,15 @@ static bool write_round(tri_sqlite_store *store)
     if (count > 0) {
         write_batch(store, &batch, &count);
         answer_all(&batch);
-        make_way(store);
+        yield_to_others(store);
     } else if (tri_inbox_is_closed(&store->writer.inbox)) {
         return false;
     }
-    if (tri_sqlite_is_unsettled(store)) {
+    if (tri_sqlite_is_in_doubt(store)) {
         (void)!ensure_open(store, &why);
         return true;
     }
-    // A wait that ended with nothing was long enough to call it idle.
+    // The wait ended without operations: the store is idle.
     bool is_idle = count == 0 && wait != TR_FOREVER;
     if (!is_idle && !tri_sqlite_fold_is_due(store, false)) {
         return true;

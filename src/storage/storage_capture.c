@@ -1,41 +1,48 @@
 /*
- * storage_capture.c - a store for tests: remembers all calls, fails by plan.
+ * storage_capture.c - a store for tests: records all calls and injects errors.
  *
- * It stands in front of another store and puts itself into the way of `done`.
+ * It passes each op on to another store, with its own `done` in place of the
+ * caller's.
  *
- * Invariant: a call is in the list of those that were captured before its
- * caller hears of the answer. So a test that has the answer finds the call.
+ * Invariant: a call is added to the list `captured` before its caller gets the
+ * answer. So a test that has the answer finds the call.
  */
+#include <stdbool.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
+#include "base/list.h"
 #include "base/lock.h"
 #include "base/rand.h"
 #include "storage/storage.h"
+#include "storage/store_op.h"
+#include "troupe/base.h"
+#include "troupe/storage.h"
 
-/* A call on its way, or captured. */
+/* A call: in flight, or answered and captured. */
 typedef struct call {
     tri_link link;  // in `captured` once it is answered
     struct capture *capture;
     tr_captured seen;
-    tri_store_done_fn done;  // the caller's own
-    void *user;
-    tr_err replace;  // TR_OK: the answer stays
-    char *key;       // with a zero
+    tri_store_done_fn done;  // the caller's
+    void *user;              // the caller's
+    tr_err injected;         // the answer instead; TR_OK: none
+    char *key;               // with a terminating zero
     void *bytes;
 } call;
 
 typedef struct capture {
     tr_storage base;
     tr_storage *inner;
-    tri_lock lock;  // over all that follows
+    tri_lock lock;  // over all fields below
     tri_list captured;
-    size_t count;
-    size_t on_their_way;
-    uint64_t nth;  // calls until the one that fails; 0: none
+    size_t count;  // of captured
+    size_t in_flight;
+    uint64_t nth;  // calls until the one that fails; 0: none fails
     tr_err nth_err;
-    double save_fails;
+    double save_fails;  // probability
     tri_rand rand;
 } capture;
 
@@ -53,6 +60,7 @@ static void call_free(call *it)
     }
 }
 
+/* Returns the bytes that the op writes: its state, and its events. */
 static size_t size_of(const tri_store_op *op)
 {
     size_t size = op->bytes.size;
@@ -77,7 +85,7 @@ static void copy_bytes(char *out, const tri_store_op *op)
     }
 }
 
-/* NULL: no memory. */
+/* Makes the record of a call. Returns NULL if there is no memory. */
 static call *call_new(capture *store, const tri_store_op *op)
 {
     call *it = calloc(1, sizeof(*it));
@@ -109,19 +117,19 @@ static call *call_new(capture *store, const tri_store_op *op)
     return it;
 }
 
-static void injected(tri_store_op *op, tr_err err)
+static void inject(tri_store_op *op, tr_err err)
 {
     tri_store_fail(op, err, TRI_STORE_FAULT_OPERATION_FAILED,
                    "Simulated failure");
 }
 
-/* Files the call and gives the op back. */
-static void answered(call *it, tri_store_op *op)
+/* Captures the call and gives the op back to its caller. */
+static void answer(call *it, tri_store_op *op)
 {
     capture *store = it->capture;
 
-    if (it->replace != TR_OK) {
-        injected(op, it->replace);
+    if (it->injected != TR_OK) {
+        inject(op, it->injected);
     }
     it->seen.err = op->err;
     op->done = it->done;
@@ -129,23 +137,23 @@ static void answered(call *it, tri_store_op *op)
     tri_lock_take(&store->lock);
     tri_list_push_back(&store->captured, &it->link);
     store->count++;
-    store->on_their_way--;
+    store->in_flight--;
     tri_lock_drop(&store->lock);
     tri_store_done(op);
 }
 
 static void on_inner_done(tri_store_op *op)
 {
-    answered(op->user, op);
+    answer(op->user, op);
 }
 
-/* Counts a call in. What the plan says about it; TR_OK: let it pass. */
-static tr_err plan(capture *store, const tri_store_op *op)
+/* Counts a call as in flight. Returns the error to inject, or TR_OK. */
+static tr_err begin_call(capture *store, const tri_store_op *op)
 {
     tr_err err = TR_OK;
 
     tri_lock_take(&store->lock);
-    store->on_their_way++;
+    store->in_flight++;
     if (op->call == TR_STORE_SAVE && store->save_fails > 0.0 &&
         tri_rand_chance(&store->rand, store->save_fails)) {
         err = TR_ESTORAGE;
@@ -162,14 +170,14 @@ static void submit_one(capture *store, tri_store_op *op)
     call *it = call_new(store, op);
 
     if (it == NULL) {
-        tri_store_fail(op, TR_ENOMEM, TRI_STORE_FAULT_UNAVAILABLE,
-                       "out of memory");
+        tri_store_fail_no_memory(op);
         tri_store_done(op);
         return;
     }
-    it->replace = plan(store, op);
-    if (it->replace != TR_OK && it->replace != TR_EUNKNOWN) {
-        answered(it, op);
+    it->injected = begin_call(store, op);
+    // An op whose outcome is unknown to its caller is carried out.
+    if (it->injected != TR_OK && it->injected != TR_EUNKNOWN) {
+        answer(it, op);
         return;
     }
     op->done = on_inner_done;
@@ -192,7 +200,7 @@ static void capture_close(tr_storage *storage)
     capture *store = capture_of(storage);
     tri_link *link;
 
-    TRI_CHECK(store->on_their_way == 0);
+    TRI_CHECK(store->in_flight == 0);
     while ((link = tri_list_pop_front(&store->captured)) != NULL) {
         call_free(tri_container_of(link, call, link));
     }
@@ -224,8 +232,10 @@ tr_err tr_storage_capture(tr_storage **out, tr_storage *inner)
     return TR_OK;
 }
 
-static capture *checked(tr_storage *storage)
+/* Returns the capturing store, after checking that it is one. */
+static capture *checked_capture(tr_storage *storage)
 {
+    TRI_CHECK(storage != NULL);
     TRI_CHECK(storage->magic == TRI_STORAGE_MAGIC);
     TRI_CHECK(storage->ops == &capture_ops);
     return capture_of(storage);
@@ -233,7 +243,7 @@ static capture *checked(tr_storage *storage)
 
 size_t tr_storage_captured_count(tr_storage *storage)
 {
-    capture *store = checked(storage);
+    capture *store = checked_capture(storage);
 
     tri_lock_take(&store->lock);
     size_t count = store->count;
@@ -243,9 +253,10 @@ size_t tr_storage_captured_count(tr_storage *storage)
 
 bool tr_storage_captured(tr_storage *storage, size_t index, tr_captured *out)
 {
-    capture *store = checked(storage);
+    capture *store = checked_capture(storage);
     bool found = false;
 
+    TRI_CHECK(out != NULL);
     memset(out, 0, sizeof(*out));
     tri_lock_take(&store->lock);
     TRI_LIST_EACH (link, &store->captured) {
@@ -261,7 +272,7 @@ bool tr_storage_captured(tr_storage *storage, size_t index, tr_captured *out)
 
 void tr_storage_fail_nth(tr_storage *storage, uint64_t nth, tr_err err)
 {
-    capture *store = checked(storage);
+    capture *store = checked_capture(storage);
 
     TRI_CHECK(nth == 0 || err != TR_OK);
     tri_lock_take(&store->lock);
@@ -272,8 +283,9 @@ void tr_storage_fail_nth(tr_storage *storage, uint64_t nth, tr_err err)
 
 void tr_storage_fail_saves(tr_storage *storage, double p, uint64_t seed)
 {
-    capture *store = checked(storage);
+    capture *store = checked_capture(storage);
 
+    TRI_CHECK(p >= 0.0 && p <= 1.0);
     tri_lock_take(&store->lock);
     store->save_fails = p;
     tri_rand_init(&store->rand, seed);

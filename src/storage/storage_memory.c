@@ -1,30 +1,36 @@
 /*
- * storage_memory.c - a store that lasts as long as it is open.
+ * storage_memory.c - a store in memory, which lasts until it is closed.
  *
- * One map from keys to what lies under them, one of reminders, one fence per
- * shard, all under one lock. An operation is carried out, and `done` called,
- * before submit returns: there is nothing to wait for. What is saved is copied
- * in and what is loaded is copied out, so nobody shares memory with the store.
+ * It has a map from keys to records (state and events), a map of reminders and
+ * one fence per shard, all under one lock. An operation is carried out, and
+ * `done` called, before submit returns. States are copied in and out, so no
+ * caller shares memory with the store.
  *
- * Invariant: the lock is held over the whole of an operation, so check and
- * write are one step; it is never held while `done` runs.
+ * Invariant: the lock is held during a whole operation, so that check and
+ * write are one step. It is not held while `done` runs.
  */
+#include <stdbool.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
+#include "base/list.h"
 #include "base/lock.h"
 #include "base/map.h"
 #include "storage/storage.h"
+#include "storage/store_op.h"
+#include "troupe/base.h"
+#include "troupe/storage.h"
 
 typedef struct buffer {
     void *at;  // malloc'ed
     size_t size;
 } buffer;
 
-/* What lies under one key. */
+/* The state and the events of one key. */
 typedef struct record {
-    uint64_t version;  // of the state; 0: there is none
+    uint64_t version;  // of the state; 0: no state
     buffer state;
     buffer *events;  // numbered from first_event
     uint32_t event_count, event_capacity;
@@ -38,12 +44,12 @@ typedef struct reminder {
     uint64_t due;
     buffer bytes;
     size_t key_size, name_size;
-    char text[];  // the key, a zero, the name: what the map finds it by
+    char text[];  // the key, a zero, the name: its key in the map
 } reminder;
 
 typedef struct memory_store {
     tr_storage base;
-    tri_lock lock;  // over all that follows
+    tri_lock lock;  // over all fields below
     tri_map records;
     tri_map reminders;
     uint64_t *fences;  // TRI_STORE_SHARDS_MAX of them
@@ -64,11 +70,7 @@ static bool reminder_is(const void *value, const void *key, size_t size)
            memcmp(it->text, key, size) == 0;
 }
 
-static void no_memory(tri_store_op *op)
-{
-    tri_store_fail(op, TR_ENOMEM, TRI_STORE_FAULT_UNAVAILABLE, "out of memory");
-}
-
+/* Copies the bytes into new memory. Returns false if there is none. */
 static bool buffer_copy(buffer *out, tri_store_bytes from)
 {
     out->at = malloc(from.size + 1);
@@ -89,12 +91,14 @@ static tri_store_bytes bytes_of(const buffer *from)
 
 /* ---- states ---- */
 
+/* Returns the record of the op's key, or NULL. */
 static record *find(memory_store *store, const tri_store_op *op)
 {
+    tri_lock_assert_held(&store->lock);
     return tri_map_get_bytes(&store->records, op->key.at, op->key.size);
 }
 
-/* The record of the key, made if it is missing; NULL: no memory. */
+/* Returns the record of the op's key. Makes it if needed; NULL: no memory. */
 static record *find_or_make(memory_store *store, const tri_store_op *op)
 {
     record *it = find(store, op);
@@ -117,6 +121,7 @@ static record *find_or_make(memory_store *store, const tri_store_op *op)
     return it;
 }
 
+/* Removes a record that has neither a state nor events. */
 static void drop_if_empty(memory_store *store, record *it)
 {
     if (it->version == 0 && it->event_count == 0) {
@@ -131,7 +136,8 @@ static void load(memory_store *store, tri_store_op *op)
     const record *it = find(store, op);
 
     if (it != NULL && it->version > 0) {
-        (void)tri_store_give(op, it->state.at, it->state.size, it->version);
+        (void)tri_store_set_state(op, it->state.at, it->state.size,
+                                  it->version);
     }
 }
 
@@ -140,17 +146,17 @@ static void save(memory_store *store, tri_store_op *op)
     record *it = find(store, op);
     buffer copy;
 
-    if (!tri_store_matches(op, it == NULL ? 0 : it->version)) {
+    if (!tri_store_check_version(op, it == NULL ? 0 : it->version)) {
         return;
     }
     if (!buffer_copy(&copy, op->bytes)) {
-        no_memory(op);
+        tri_store_fail_no_memory(op);
         return;
     }
     it = find_or_make(store, op);
     if (it == NULL) {
         free(copy.at);
-        no_memory(op);
+        tri_store_fail_no_memory(op);
         return;
     }
     free(it->state.at);
@@ -160,29 +166,41 @@ static void save(memory_store *store, tri_store_op *op)
     op->found = true;
 }
 
-static void delete_state(memory_store *store, tri_store_op *op)
-{
-    record *it = find(store, op);
-
-    if (!tri_store_matches(op, it == NULL ? 0 : it->version)) {
-        return;
-    }
-    if (it != NULL && it->version > 0) {
-        free(it->state.at);
-        it->state = (buffer){0};
-        it->version = 0;
-        op->found = true;
-        drop_if_empty(store, it);
-    }
-}
-
-/* ---- events ---- */
-
+/* Returns the number of the last event. */
 static uint64_t last_event(const record *it)
 {
     return it->first_event + it->event_count - 1;
 }
 
+static void record_free(record *it)
+{
+    for (uint32_t i = 0; i < it->event_count; i++) {
+        free(it->events[i].at);
+    }
+    free(it->events);
+    free(it->state.at);
+    free(it);
+}
+
+/* Removes the state and the events, which is all that the record has. */
+static void delete_all(memory_store *store, tri_store_op *op)
+{
+    record *it = find(store, op);
+
+    if (!tri_store_check_version(op, it == NULL ? 0 : it->version) ||
+        !tri_store_check_last(op, it == NULL ? 0 : last_event(it))) {
+        return;
+    }
+    if (it != NULL) {
+        (void)tri_map_remove_bytes(&store->records, it->key, it->key_size);
+        record_free(it);
+        op->found = true;
+    }
+}
+
+/* ---- events ---- */
+
+/* Makes room for `count` events in all. Returns false without memory. */
 static bool reserve_events(record *it, uint32_t count)
 {
     uint32_t capacity = it->event_capacity < 8 ? 8 : it->event_capacity;
@@ -202,7 +220,7 @@ static bool reserve_events(record *it, uint32_t count)
     return true;
 }
 
-/* All of the events or none. */
+/* Adds all events of the op, or none and returns false without memory. */
 static bool add_events(record *it, const tri_store_op *op)
 {
     if (!reserve_events(it, it->event_count + op->event_count)) {
@@ -225,7 +243,7 @@ static void append(memory_store *store, tri_store_op *op)
 {
     record *it = find(store, op);
 
-    if (!tri_store_matches(op, it == NULL ? 0 : last_event(it))) {
+    if (!tri_store_check_version(op, it == NULL ? 0 : last_event(it))) {
         return;
     }
     op->version = op->number + op->event_count;
@@ -234,7 +252,7 @@ static void append(memory_store *store, tri_store_op *op)
     }
     it = find_or_make(store, op);
     if (it == NULL || !add_events(it, op)) {
-        no_memory(op);
+        tri_store_fail_no_memory(op);
         if (it != NULL) {
             drop_if_empty(store, it);
         }
@@ -252,7 +270,7 @@ static void read_events(memory_store *store, tri_store_op *op)
     }
     uint64_t number = TRI_MAX(op->number, it->first_event);
     uint64_t last = last_event(it);
-    for (uint32_t left = tri_store_limit(op); number <= last;
+    for (uint32_t left = tri_store_row_limit(op); number <= last;
          number++, left--) {
         tri_store_row row = {
             .number = number,
@@ -271,7 +289,7 @@ static void read_events(memory_store *store, tri_store_op *op)
     }
 }
 
-/* The last event stays: its number says where the next append goes. */
+/* Keeps the last event: its number says where the next append goes. */
 static void trim(memory_store *store, tri_store_op *op)
 {
     record *it = find(store, op);
@@ -280,6 +298,7 @@ static void trim(memory_store *store, tri_store_op *op)
         return;
     }
     uint64_t upto = TRI_MIN(op->number, last_event(it) - 1);
+    TRI_CHECK(upto + 1 >= it->first_event);
     uint32_t count = (uint32_t)(upto + 1 - it->first_event);
     for (uint32_t i = 0; i < count; i++) {
         free(it->events[i].at);
@@ -294,15 +313,18 @@ static void trim(memory_store *store, tri_store_op *op)
 
 /* ---- reminders ---- */
 
-/* Writes key, zero, name; returns the size. */
+/* Writes the key, a zero and the name. Returns the size. */
 static size_t reminder_text(char *out, const tri_store_op *op)
 {
+    TRI_CHECK(op->key.size <= TRI_STORE_KEY_MAX);
+    TRI_CHECK(op->name.size <= TRI_STORE_NAME_MAX);
     memcpy(out, op->key.at, op->key.size);
     out[op->key.size] = '\0';
     memcpy(out + op->key.size + 1, op->name.at, op->name.size);
     return op->key.size + 1 + op->name.size;
 }
 
+/* Returns NULL if there is no memory. */
 static reminder *reminder_new(const tri_store_op *op)
 {
     size_t size = op->key.size + 1 + op->name.size;
@@ -347,12 +369,12 @@ static void remind(memory_store *store, tri_store_op *op)
 {
     reminder *it = reminder_new(op);
 
-    // Room first: after it, taking the old one out and this one in must work.
+    // Reserve first: then replacing the old reminder cannot fail.
     if (it == NULL ||
         tri_map_reserve(&store->reminders,
                         tri_map_count(&store->reminders) + 1) != TR_OK) {
         reminder_free(it);
-        no_memory(op);
+        tri_store_fail_no_memory(op);
         return;
     }
     forget(store, op);
@@ -365,35 +387,6 @@ static void remind(memory_store *store, tri_store_op *op)
     op->found = true;
 }
 
-static int compare_bytes(const void *a, size_t a_size, const void *b,
-                         size_t b_size)
-{
-    size_t common = (size_t)TRI_MIN(a_size, b_size);
-    int order = common == 0 ? 0 : memcmp(a, b, common);
-
-    if (order != 0 || a_size == b_size) {
-        return order;
-    }
-    return a_size < b_size ? -1 : 1;
-}
-
-static int compare_rows(const tri_store_row *a, const tri_store_row *b)
-{
-    if (a->number != b->number) {
-        return a->number < b->number ? -1 : 1;
-    }
-    int order = compare_bytes(a->key.at, a->key.size, b->key.at, b->key.size);
-    if (order != 0) {
-        return order;
-    }
-    return compare_bytes(a->name.at, a->name.size, b->name.at, b->name.size);
-}
-
-static int compare_for_sort(const void *a, const void *b)
-{
-    return compare_rows(a, b);
-}
-
 static tri_store_row row_of(const reminder *it)
 {
     return (tri_store_row){
@@ -404,7 +397,7 @@ static tri_store_row row_of(const reminder *it)
     };
 }
 
-/* Those that the question asks for, in no order; returns how many. */
+/* Collects the reminders that the op asks for, unsorted. Returns how many. */
 static size_t select_reminders(memory_store *store, const tri_store_op *op,
                                tri_store_row *rows)
 {
@@ -416,7 +409,7 @@ static size_t select_reminders(memory_store *store, const tri_store_op *op,
          (it = tri_map_iter_next(&store->reminders, &i)) != NULL;) {
         tri_store_row row = row_of(it);
         if (it->shard == op->shard && it->due <= op->number &&
-            compare_rows(&row, &after) > 0) {
+            tri_store_compare_rows(&row, &after) > 0) {
             rows[count++] = row;
         }
     }
@@ -429,20 +422,41 @@ static void list_reminders(memory_store *store, tri_store_op *op)
     tri_store_row *rows = malloc((all + 1) * sizeof(*rows));
 
     if (rows == NULL) {
-        no_memory(op);
+        tri_store_fail_no_memory(op);
         return;
     }
-    size_t count = select_reminders(store, op, rows);
-    qsort(rows, count, sizeof(*rows), compare_for_sort);
-    for (size_t i = 0; i < count; i++) {
-        if (i == tri_store_limit(op)) {
-            op->more = true;
-            break;
-        }
-        if (!tri_store_add_row(op, &rows[i])) {
-            break;
+    tri_store_add_sorted(op, rows, select_reminders(store, op, rows));
+    free(rows);
+}
+
+/* ---- keys ---- */
+
+/* Returns whether a scan lists the key. */
+static bool is_scanned(const tri_store_op *op, const record *it)
+{
+    return it->key_size >= op->bytes.size &&
+           memcmp(it->key, op->bytes.at, op->bytes.size) == 0 &&
+           tri_store_compare((tri_store_bytes){it->key, it->key_size},
+                             op->key) > 0;
+}
+
+static void scan(memory_store *store, tri_store_op *op)
+{
+    size_t all = tri_map_count(&store->records), count = 0;
+    tri_store_row *rows = malloc((all + 1) * sizeof(*rows));
+    const record *it;
+
+    if (rows == NULL) {
+        tri_store_fail_no_memory(op);
+        return;
+    }
+    for (tri_map_iter i = tri_map_iter_begin(&store->records);
+         (it = tri_map_iter_next(&store->records, &i)) != NULL;) {
+        if (is_scanned(op, it)) {
+            rows[count++] = (tri_store_row){.key = {it->key, it->key_size}};
         }
     }
+    tri_store_add_sorted(op, rows, count);
     free(rows);
 }
 
@@ -450,19 +464,20 @@ static void list_reminders(memory_store *store, tri_store_op *op)
 
 static void write_one(memory_store *store, tri_store_op *op)
 {
+    TRI_CHECK(op->shard < TRI_STORE_SHARDS_MAX);
     uint64_t *fence = &store->fences[op->shard];
 
-    if (!tri_store_passes(op, *fence)) {
+    if (!tri_store_check_epoch(op, *fence)) {
         return;
     }
     uint64_t before = *fence;
-    *fence = op->epoch;
+    *fence = TRI_MAX(before, op->epoch);
     switch (op->call) {
     case TR_STORE_SAVE:
         save(store, op);
         break;
     case TR_STORE_DELETE:
-        delete_state(store, op);
+        delete_all(store, op);
         break;
     case TR_STORE_APPEND:
         append(store, op);
@@ -482,11 +497,11 @@ static void write_one(memory_store *store, tri_store_op *op)
         break;
     }
     if (op->err != TR_OK) {
-        *fence = before;  // what is refused changes nothing
+        *fence = before;  // a refused write changes nothing
     }
 }
 
-static void carry_out(memory_store *store, tri_store_op *op)
+static void run_op(memory_store *store, tri_store_op *op)
 {
     switch (op->call) {
     case TR_STORE_LOAD:
@@ -497,6 +512,9 @@ static void carry_out(memory_store *store, tri_store_op *op)
         break;
     case TR_STORE_REMINDERS:
         list_reminders(store, op);
+        break;
+    case TR_STORE_SCAN:
+        scan(store, op);
         break;
     default:
         write_one(store, op);
@@ -517,7 +535,7 @@ static void memory_submit(tr_storage *storage, tri_list *ops)
     while ((link = tri_list_pop_front(ops)) != NULL) {
         tri_store_op *op = tri_container_of(link, tri_store_op, link);
         tri_lock_take(&store->lock);
-        carry_out(store, op);
+        run_op(store, op);
         tri_lock_drop(&store->lock);
         tri_store_done(op);
     }
@@ -529,12 +547,7 @@ static void free_records(memory_store *store)
 
     for (tri_map_iter i = tri_map_iter_begin(&store->records);
          (it = tri_map_iter_next(&store->records, &i)) != NULL;) {
-        for (uint32_t n = 0; n < it->event_count; n++) {
-            free(it->events[n].at);
-        }
-        free(it->events);
-        free(it->state.at);
-        free(it);
+        record_free(it);
     }
     tri_map_fini(&store->records);
 }
@@ -568,7 +581,7 @@ tr_err tr_storage_memory(tr_storage **out)
     if (store == NULL) {
         return TR_ENOMEM;
     }
-    // Half a megabyte of address space; pages that stay zero cost nothing.
+    // Half a megabyte of address space; pages that stay zero use no memory.
     store->fences = calloc(TRI_STORE_SHARDS_MAX, sizeof(*store->fences));
     if (store->fences == NULL) {
         free(store);

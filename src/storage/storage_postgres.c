@@ -1,14 +1,22 @@
 /*
- * storage_postgres.c - the store in PostgreSQL: opening, handing out, closing.
+ * storage_postgres.c - the store in PostgreSQL: opening, submitting, closing.
  * See storage_postgres.h for its parts.
  */
 #include "storage/storage_postgres.h"
 
+#include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
+#include "base/list.h"
+#include "storage/inbox.h"
+#include "storage/postgres_read.h"
+#include "storage/postgres_write.h"
+#include "storage/storage.h"
+#include "troupe/storage.h"
 
 #if defined(TRI_TORTURE)
 #define BATCH      3
@@ -22,10 +30,10 @@
 
 typedef struct postgres_store {
     tr_storage base;
-    tri_pg_place place;
+    tri_pg_server server;
     tri_pg_limits limits;
     char *conninfo;
-    tri_pg_lane writer, reader;
+    tri_pg_pipeline writer, reader;
 } postgres_store;
 
 static postgres_store *store_of(tr_storage *storage)
@@ -40,22 +48,23 @@ static void postgres_submit(tr_storage *storage, tri_list *ops)
     tri_inbox_push_both(&store->reader.inbox, &store->writer.inbox, ops);
 }
 
-static void end_lane(tri_pg_lane *lane)
+/* Waits for the thread of a pipeline, if it was started, and frees it. */
+static void end_pipeline(tri_pg_pipeline *pipeline)
 {
-    tri_world *world = lane->place->world;
+    tri_world *world = pipeline->server->world;
 
-    tri_inbox_close(&lane->inbox);
-    if (lane->thread != NULL) {
-        world->ops->thread_join(world, lane->thread);
+    tri_inbox_close(&pipeline->inbox);
+    if (pipeline->thread != NULL) {
+        world->ops->thread_join(world, pipeline->thread);
     }
-    tri_pg_lane_fini(lane);
+    tri_pg_pipeline_fini(pipeline);
 }
 
-/* Ends a store at any stage of its making. */
+/* Frees a store, also one that is only partly open. */
 static void dismantle(postgres_store *store)
 {
-    end_lane(&store->writer);
-    end_lane(&store->reader);
+    end_pipeline(&store->writer);
+    end_pipeline(&store->reader);
     free(store->conninfo);
     free(store);
 }
@@ -84,7 +93,7 @@ static tri_pg_limits limits_of(const tri_pg_limits *given)
     return limits;
 }
 
-/* Without a connection yet; NULL: no memory. */
+/* Makes a store without connecting. Returns NULL without memory. */
 static postgres_store *store_new(tri_world *world, const char *conninfo,
                                  const tri_pg_limits *limits)
 {
@@ -101,13 +110,13 @@ static postgres_store *store_new(tri_world *world, const char *conninfo,
     tri_storage_init(&store->base, &ops);
     store->limits = limits_of(limits);
     store->conninfo = strdup(conninfo);
-    store->place = (tri_pg_place){.world = world,
-                                  .conninfo = store->conninfo,
-                                  .silence = store->limits.silence};
-    tr_err write_err = tri_pg_lane_init(&store->writer, &tri_pg_writing,
-                                        &store->place, &store->limits);
-    tr_err read_err = tri_pg_lane_init(&store->reader, &tri_pg_reading,
-                                       &store->place, &store->limits);
+    store->server = (tri_pg_server){.world = world,
+                                    .conninfo = store->conninfo,
+                                    .silence = store->limits.silence};
+    tr_err write_err = tri_pg_pipeline_init(&store->writer, &tri_pg_writing,
+                                            &store->server, &store->limits);
+    tr_err read_err = tri_pg_pipeline_init(&store->reader, &tri_pg_reading,
+                                           &store->server, &store->limits);
     if (store->conninfo == NULL || write_err != TR_OK || read_err != TR_OK) {
         dismantle(store);
         return NULL;
@@ -115,14 +124,17 @@ static postgres_store *store_new(tri_world *world, const char *conninfo,
     return store;
 }
 
-static tr_err start(tri_pg_lane *lane, bool create, tri_pg_fault *why)
+/* Connects a pipeline and starts its thread. */
+static tr_err start(tri_pg_pipeline *pipeline, bool create, tri_pg_fault *why)
 {
-    tri_world *world = lane->place->world;
+    tri_world *world = pipeline->server->world;
 
-    TR_TRY(tri_pg_open(&lane->db, lane->place, create, why));
-    TR_TRY(lane->ops->connected(lane, why));
-    return world->ops->thread_start(world, &lane->thread, lane->ops->name,
-                                    tri_pg_lane_run, lane);
+    TRI_CHECK(pipeline->thread == NULL);
+    TR_TRY(tri_pg_open(&pipeline->db, pipeline->server, create, why));
+    TR_TRY(pipeline->ops->connected(pipeline, why));
+    return world->ops->thread_start(world, &pipeline->thread,
+                                    pipeline->ops->name, tri_pg_pipeline_run,
+                                    pipeline);
 }
 
 tr_err tri_storage_postgres_open(tr_storage **out, tri_world *world,

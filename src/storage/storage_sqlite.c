@@ -1,15 +1,23 @@
 /*
- * storage_sqlite.c - the store in an SQLite file: opening, handing out,
- * closing. See storage_sqlite.h for its parts.
+ * storage_sqlite.c - the store in an SQLite file: opening, submitting, closing.
+ * See storage_sqlite.h for its parts.
  */
 #include "storage/storage_sqlite.h"
 
-#include <stdio.h>
+#include <sqlite3.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
-#include "troupe/system.h"
+#include "base/list.h"
+#include "base/world.h"
+#include "storage/inbox.h"
+#include "storage/sqlite_fault.h"
+#include "storage/sqlite_journal_sync.h"
+#include "storage/sqlite_layout.h"
+#include "storage/store_op.h"
+#include "storage/vfs_sqlite.h"
+#include "troupe/storage.h"
 
 #if defined(TRI_TORTURE)
 #define BATCH            3
@@ -43,7 +51,7 @@ static void sqlite_submit(tr_storage *storage, tri_list *ops)
     tri_inbox_push_both(&store->reader.inbox, &store->writer.inbox, ops);
 }
 
-/* Ends a store at any stage of its making; a missing thread is NULL. */
+/* Frees a store, also one that is only partly open. */
 static void dismantle(tri_sqlite_store *store)
 {
     tri_world *world = store->file.world;
@@ -52,7 +60,8 @@ static void dismantle(tri_sqlite_store *store)
     tri_thread *threads[] = {store->writer.thread, store->reader.thread,
                              store->checkpointer.thread};
 
-    // One after the other: the writer nudges the other two to its end.
+    TRI_CHECK(world->magic == TRI_WORLD_MAGIC);
+    // In this order: the writer wakes the other two until it ends.
     for (size_t i = 0; i < TRI_COUNT_OF(threads); i++) {
         tri_inbox_close(inboxes[i]);
         if (threads[i] != NULL) {
@@ -74,7 +83,7 @@ static void sqlite_close(tr_storage *storage)
     dismantle(store_of(storage));
 }
 
-/* Small ones, to reach in a short run what takes a large file otherwise. */
+/* Makes limits small, so that a short simulation reaches rare cases. */
 static void shrink_limits(tri_world *world, tri_sqlite_limits *limits)
 {
     if (TRI_BUGGIFY(world, 0.5)) {
@@ -120,7 +129,7 @@ static tri_sqlite_limits limits_of(tri_world *world,
     return limits;
 }
 
-/* Without a file yet; NULL: no memory. */
+/* Makes a store without opening its file. Returns NULL without memory. */
 static tri_sqlite_store *store_new(tri_world *world, const char *path,
                                    const tri_sqlite_limits *limits)
 {
@@ -136,6 +145,7 @@ static tri_sqlite_store *store_new(tri_world *world, const char *path,
     }
     tri_storage_init(&store->base, &ops);
     store->limits = limits_of(world, limits);
+    store->file.layout = &tri_sqlite_store_layout;
     store->file.world = world;
     store->file.busy_limit = store->limits.busy;
     store->writer.checkpoint_at = store->limits.checkpoint_pages;
@@ -146,7 +156,7 @@ static tri_sqlite_store *store_new(tri_world *world, const char *path,
     tri_inbox_init(&store->reader.inbox, world);
     tri_inbox_init(&store->checkpointer.inbox, world);
     store->file.path = strdup(path);
-    // Half a megabyte of address space; pages that stay zero cost nothing.
+    // Half a megabyte of address space; pages that stay zero use no memory.
     store->writer.fences =
         calloc(TRI_STORE_SHARDS_MAX, sizeof(*store->writer.fences));
     if (store->file.path == NULL || store->writer.fences == NULL) {
@@ -156,7 +166,7 @@ static tri_sqlite_store *store_new(tri_world *world, const char *path,
     return store;
 }
 
-/* Opens the file and reads what the last process left in its journal. */
+/* Opens the file and fills the index from its journal. */
 static tr_err open_file(tri_sqlite_store *store, tri_sqlite_fault *why)
 {
     tri_sqlite_writer *writer = &store->writer;
@@ -165,8 +175,8 @@ static tr_err open_file(tri_sqlite_store *store, tri_sqlite_fault *why)
     TR_TRY(tri_sqlite_db_open(&writer->db, &store->file, true, why));
     int code = tri_sqlite_db_run(&writer->db, TRI_SQL_BEGIN_READ);
     if (code == SQLITE_OK) {
-        code = tri_sqlite_db_sync(&writer->db, &store->journal, &writer->folded,
-                                  &writer->last);
+        code = tri_sqlite_journal_sync(&writer->db, &store->journal,
+                                       &writer->folded, &writer->last);
     }
     if (code == SQLITE_OK) {
         code = tri_sqlite_write_changes(store, &writer->changes);
@@ -175,7 +185,7 @@ static tr_err open_file(tri_sqlite_store *store, tri_sqlite_fault *why)
         code = tri_sqlite_db_run(&writer->db, TRI_SQL_COMMIT);
     }
     if (code != SQLITE_OK) {
-        tri_sqlite_db_why(&writer->db, code, why);
+        tri_sqlite_db_explain(&writer->db, code, why);
         return why->err;
     }
     return TR_OK;
@@ -228,6 +238,15 @@ tr_err tr_storage_sqlite(tr_storage **out, const char *file)
     return tr_storage_sqlite_with(out, file, NULL);
 }
 
+/*
+ * SQLite takes some names for a database of one connection, in memory or in a
+ * temporary file; the store has three connections, which must see the same.
+ */
+static bool is_file_name(const char *file)
+{
+    return file != NULL && file[0] != '\0' && file[0] != ':';
+}
+
 tr_err tr_storage_sqlite_with(tr_storage **out, const char *file,
                               const tr_storage_options *options)
 {
@@ -239,6 +258,12 @@ tr_err tr_storage_sqlite_with(tr_storage **out, const char *file,
     tri_world *world = tri_storage_options(&own, options);
     if (world == NULL) {
         return TR_EINVAL;
+    }
+    if (!is_file_name(file)) {
+        return tri_storage_opened(out, &own, world, TR_EINVAL,
+                                  "tr_storage_sqlite",
+                                  "it needs the name of a file; the store in "
+                                  "memory is tr_storage_memory");
     }
     tr_err err = tri_storage_sqlite_open(out, world, file, NULL, &why);
     return tri_storage_opened(out, &own, world, err, file, why.text);

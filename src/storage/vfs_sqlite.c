@@ -1,16 +1,18 @@
 /*
- * vfs_sqlite.c - SQLite's calls, turned into those of a world.
+ * vfs_sqlite.c - the VFS: opens and removes files by name, and gives SQLite
+ * the time and random numbers. The methods of an open file are in
+ * vfs_sqlite_file.c.
  *
- * This is the VFS: it opens and removes files by name, and has the time and
- * random numbers. What is done with an open file is in vfs_sqlite_file.c.
- *
- * Invariant: whatever SQLite asks of its system comes from the world that the
- * VFS was opened for. The VFS keeps nothing beside it, so a run in a simulated
- * world depends on nothing else.
+ * Invariant: all that SQLite gets from the operating system comes from the
+ * world that the VFS was opened for. The VFS has no state of its own, so a
+ * simulated run depends only on its world.
  */
 #include "storage/vfs_sqlite.h"
 
 #include <inttypes.h>
+#include <sqlite3.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +24,7 @@
 #define NANOS_PER_MS    1000000
 #define MS_PER_DAY      86400000.0
 
-/* Milliseconds from the start of the Julian calendar's days to 1970. */
+/* Milliseconds from the first Julian day to 1970. */
 #define JULIAN_MS_1970 INT64_C(210866760000000)
 
 static tri_world *world_of(sqlite3_vfs *base)
@@ -59,7 +61,7 @@ static int vfs_open(sqlite3_vfs *base, const char *name, sqlite3_file *out,
     uint32_t how = open_flags(flags);
 
     memset(it, 0, sizeof(*it));
-    if (name == NULL) {
+    if (name == NULL) {  // a temporary file
         snprintf(own_name, sizeof(own_name), "%s/troupe-%016" PRIx64,
                  sqlite3_temp_directory != NULL ? sqlite3_temp_directory
                                                 : P_tmpdir,
@@ -69,7 +71,7 @@ static int vfs_open(sqlite3_vfs *base, const char *name, sqlite3_file *out,
     }
     tr_err err = vfs->world->ops->file_open(vfs->world, &it->file, path, how);
     if (err != TR_OK) {
-        return tri_vfs_not_opened(vfs, err, path);
+        return tri_vfs_open_failed(vfs, err, path);
     }
     it->vfs = vfs;
     it->ops = vfs->world->ops;
@@ -92,7 +94,7 @@ static int vfs_delete(sqlite3_vfs *base, const char *name, int sync_dir)
     return tri_vfs_code(err, SQLITE_IOERR_DELETE, name);
 }
 
-/* An empty file counts as none: a log or journal without a byte is not one. */
+/* An empty file does not exist for SQLite: it is no log and no journal. */
 static int vfs_access(sqlite3_vfs *base, const char *name, int flags, int *out)
 {
     tri_world *world = world_of(base);
@@ -125,13 +127,13 @@ static int vfs_full_path(sqlite3_vfs *base, const char *name, int size,
     size_t length = strlen(name);
 
     if (length + 1 > (size_t)size) {
-        return tri_vfs_not_opened(vfs, TR_EINVAL, name);
+        return tri_vfs_open_failed(vfs, TR_EINVAL, name);
     }
     memcpy(out, name, length + 1);
     return SQLITE_OK;
 }
 
-/* SQLite's extensions are not loaded through a world. */
+/* Extensions of SQLite cannot be loaded through a world. */
 static void *vfs_no_library(sqlite3_vfs *base, const char *name)
 {
     (void)base;
@@ -177,7 +179,7 @@ static int vfs_randomness(sqlite3_vfs *base, int size, char *out)
 static int vfs_sleep(sqlite3_vfs *base, int micros)
 {
     tri_world *world = world_of(base);
-    _Atomic(uint32_t) never = 0;  // nobody changes it, so only time ends it
+    _Atomic(uint32_t) never = 0;  // no thread changes it: only the time ends it
     tr_nanos end = world->ops->mono(world) + (tr_nanos)micros * NANOS_PER_MICRO;
 
     for (;;) {
@@ -211,14 +213,16 @@ static int vfs_last_error(sqlite3_vfs *base, int size, char *out)
 
     (void)size;
     (void)out;
-    // Relaxed: a hint. Other reasons went to SQLite's log when they were known.
-    return (int)atomic_load_explicit(&vfs->not_opened, memory_order_relaxed);
+    // Relaxed: only a hint, with no other data. Other errors are in SQLite's
+    // log.
+    return (int)atomic_load_explicit(&vfs->open_error, memory_order_relaxed);
 }
 
 /*
- * SQLite has one generator for the process and seeds it from its default VFS.
- * In a world that is decided by a seed, that must decide this, too: ours is
- * the default while the generator begins anew. Such a world is one thread.
+ * Seeds SQLite's random numbers from the world. SQLite has one generator for
+ * the process and seeds it from its default VFS. A simulated run must depend
+ * only on the seed of its world, so our VFS is the default while the generator
+ * is seeded again. A simulated world has one thread.
  */
 static void seed_from_world(tri_sqlite_vfs *vfs)
 {
@@ -246,7 +250,7 @@ tr_err tri_sqlite_vfs_open(tri_sqlite_vfs **out, tri_world *world)
         return TR_ENOMEM;
     }
     vfs->world = world;
-    // The address is what no other registered one can have.
+    // The address makes the name unique among the registered VFSs.
     snprintf(vfs->name, sizeof(vfs->name), "troupe-%" PRIxPTR, (uintptr_t)vfs);
     vfs->base = (sqlite3_vfs){
         .iVersion = 2,
@@ -281,6 +285,7 @@ tr_err tri_sqlite_vfs_open(tri_sqlite_vfs **out, tri_world *world)
 
 const char *tri_sqlite_vfs_name(const tri_sqlite_vfs *vfs)
 {
+    TRI_CHECK(vfs != NULL);
     return vfs->name;
 }
 

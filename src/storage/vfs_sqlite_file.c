@@ -1,28 +1,30 @@
 /*
- * vfs_sqlite_file.c - what SQLite does with an open file, and its locks.
+ * vfs_sqlite_file.c - the methods of an open file, and the locks of a database.
  *
- * Locks. A database is locked by bytes that lie beyond its data (SQLite never
- * uses that page), as every program that has it open agrees:
+ * Locks. The locks of a database are byte ranges in a page that SQLite never
+ * uses for data. All programs that open the database use the same ranges:
  *
  *     0x40000000  pending    +1  reserved    +2 .. +511  shared
  *
- * SHARED       reads the shared bytes (and passes by pending to get there)
- * RESERVED     writes reserved: one writer prepares, readers go on
- * PENDING      writes pending: no new readers come in
- * EXCLUSIVE    writes the shared bytes: all readers have left
+ * SHARED       holds `shared` for reading; takes `pending` on its way there
+ * RESERVED     holds `reserved` for writing: one writer, readers go on
+ * PENDING      holds `pending` for writing: no new readers
+ * EXCLUSIVE    holds `shared` for writing: all readers have left
  *
- * A world's locks belong to the open file, and each connection opens its own,
- * so connections exclude each other in the same way whether they are in one
- * process or in two. There is no table of open files to keep.
+ * The locks of a world belong to the open file, and each connection opens its
+ * own file. So connections exclude each other in the same way within a process
+ * and between processes, and no table of open files is needed.
  *
- * Invariant: `level` never says more than what is locked. A step that fails
- * in the middle of a change leaves the level of the steps before it.
+ * Invariant: `level` is never higher than what is locked. A change that fails
+ * in the middle leaves the level of the steps that were done.
  */
 #include "storage/vfs_sqlite_file.h"
 
+#include <stdint.h>
 #include <string.h>
 
 #include "base/check.h"
+#include "storage/vfs_sqlite_index.h"
 
 #define PENDING_BYTE  UINT64_C(0x40000000)
 #define RESERVED_BYTE (PENDING_BYTE + 1)
@@ -60,13 +62,14 @@ static int vfs_read(sqlite3_file *base, void *at, int size,
     size_t done = 0;
 
     TRI_CHECK(size >= 0);
+    TRI_CHECK(offset >= 0);
     tr_err err =
         it->ops->file_read(it->file, at, (size_t)size, (uint64_t)offset, &done);
     if (err != TR_OK) {
         return tri_vfs_code(err, SQLITE_IOERR_READ, it->path);
     }
     if (done < (size_t)size) {
-        // SQLite counts on zeros behind the end.
+        // SQLite expects zeros after the end of the file.
         memset((char *)at + done, 0, (size_t)size - done);
         return SQLITE_IOERR_SHORT_READ;
     }
@@ -79,6 +82,7 @@ static int vfs_write(sqlite3_file *base, const void *at, int size,
     tri_vfs_file *it = tri_vfs_file_of(base);
 
     TRI_CHECK(size >= 0);
+    TRI_CHECK(offset >= 0);
     tr_err err =
         it->ops->file_write(it->file, at, (size_t)size, (uint64_t)offset);
     return tri_vfs_code(err, SQLITE_IOERR_WRITE, it->path);
@@ -86,6 +90,7 @@ static int vfs_write(sqlite3_file *base, const void *at, int size,
 
 static int vfs_truncate(sqlite3_file *base, sqlite3_int64 size)
 {
+    TRI_CHECK(size >= 0);
     tri_vfs_file *it = tri_vfs_file_of(base);
     tr_err err = it->ops->file_truncate(it->file, (uint64_t)size);
 
@@ -94,7 +99,7 @@ static int vfs_truncate(sqlite3_file *base, sqlite3_int64 size)
 
 static int vfs_sync(sqlite3_file *base, int flags)
 {
-    (void)flags;  // data only, or all: a world knows one strength
+    (void)flags;  // a world has one kind of sync
     tri_vfs_file *it = tri_vfs_file_of(base);
 
     return tri_vfs_code(it->ops->file_sync(it->file), SQLITE_IOERR_FSYNC,
@@ -113,6 +118,7 @@ static int vfs_file_size(sqlite3_file *base, sqlite3_int64 *out)
 
 /* ---- locks of the database ---- */
 
+/* Locks or unlocks a range of bytes. Returns an SQLite code. */
 static int lock_range(tri_vfs_file *it, uint64_t first, uint64_t size, int lock)
 {
     tr_err err = it->ops->file_lock(it->file, first, size, lock);
@@ -125,6 +131,7 @@ static int lock_range(tri_vfs_file *it, uint64_t first, uint64_t size, int lock)
         it->path);
 }
 
+/* Goes from NONE to SHARED. */
 static int lock_shared(tri_vfs_file *it)
 {
     int code = lock_range(it, PENDING_BYTE, 1, TRI_LOCK_SHARED);
@@ -133,17 +140,18 @@ static int lock_shared(tri_vfs_file *it)
         return code;
     }
     code = lock_range(it, SHARED_FIRST, SHARED_SIZE, TRI_LOCK_SHARED);
-    int opened = lock_range(it, PENDING_BYTE, 1, TRI_LOCK_NONE);
-    if (code == SQLITE_OK && opened == SQLITE_OK) {
+    int unlocked = lock_range(it, PENDING_BYTE, 1, TRI_LOCK_NONE);
+    if (code == SQLITE_OK && unlocked == SQLITE_OK) {
         it->level = SQLITE_LOCK_SHARED;
         return SQLITE_OK;
     }
-    // If this fails, too, the lock is held without being counted. Closing
-    // the file ends it.
+    // If this fails as well, the lock stays although `level` does not show it.
+    // Closing the file ends it.
     (void)lock_range(it, PENDING_BYTE, ALL_SIZE, TRI_LOCK_NONE);
-    return code != SQLITE_OK ? code : opened;
+    return code != SQLITE_OK ? code : unlocked;
 }
 
+/* Goes to EXCLUSIVE, or as far as PENDING if readers are left. */
 static int lock_exclusive(tri_vfs_file *it)
 {
     int code;
@@ -172,6 +180,7 @@ static int vfs_lock(sqlite3_file *base, int level)
     if (level == SQLITE_LOCK_SHARED) {
         return lock_shared(it);
     }
+    // SQLite goes through SHARED to all higher levels.
     TRI_CHECK(it->level >= SQLITE_LOCK_SHARED);
     if (level == SQLITE_LOCK_EXCLUSIVE) {
         return lock_exclusive(it);
@@ -189,7 +198,7 @@ static int unlock_to_shared(tri_vfs_file *it)
     if (it->level == SQLITE_LOCK_EXCLUSIVE) {
         int code = lock_range(it, SHARED_FIRST, SHARED_SIZE, TRI_LOCK_SHARED);
         if (code != SQLITE_OK) {
-            // Nobody can hold what we hold: busy would be a lie.
+            // We hold this range alone, so it cannot be busy.
             return code == SQLITE_BUSY ? SQLITE_IOERR_RDLOCK : code;
         }
         it->level = SQLITE_LOCK_PENDING;
@@ -220,9 +229,9 @@ static int vfs_unlock(sqlite3_file *base, int level)
 }
 
 /*
- * Says whether anybody has RESERVED. A world cannot be asked who holds a lock,
- * so this takes and returns it; a writer that comes in between is told "busy"
- * once, which SQLite repeats.
+ * Finds out whether a connection has RESERVED. A world cannot tell who holds a
+ * lock, so this takes the lock and drops it. A writer that tries to take it in
+ * between gets "busy", and SQLite tries again.
  */
 static int vfs_check_reserved(sqlite3_file *base, int *out)
 {
@@ -243,7 +252,7 @@ static int vfs_check_reserved(sqlite3_file *base, int *out)
     return lock_range(it, RESERVED_BYTE, 1, TRI_LOCK_NONE);
 }
 
-/* ---- the rest of a file ---- */
+/* ---- other methods ---- */
 
 static int vfs_close(sqlite3_file *base)
 {
@@ -275,11 +284,11 @@ static int vfs_sector_size(sqlite3_file *base)
 static int vfs_characteristics(sqlite3_file *base)
 {
     (void)base;
-    // A write that is cut short by a crash harms no bytes beside its own.
+    // A write that a crash interrupts damages no bytes outside of its range.
     return SQLITE_IOCAP_POWERSAFE_OVERWRITE;
 }
 
-/* Version 2: with the index of the log, without mapping the database. */
+/* Version 2: with the shared index, without mapping the database. */
 const sqlite3_io_methods tri_vfs_file_methods = {
     .iVersion = 2,
     .xClose = vfs_close,

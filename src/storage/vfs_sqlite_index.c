@@ -1,22 +1,29 @@
 /*
- * vfs_sqlite_index.c - the index of a write-ahead log, shared by all.
+ * vfs_sqlite_index.c - the index of a write-ahead log, shared by all
+ * connections.
  *
  * The index is memory that all connections map from the file
- * "<database>-shm". Its locks are bytes 120..127 of that file. Byte 128 tells
- * the living from the dead: each connection holds it shared while it maps, so
- * whoever gets it exclusively is alone, and what is in the file was left by a
- * crash and is thrown away.
+ * "<database>-shm". Its locks are bytes 120..127 of that file. Each connection
+ * holds byte 128 shared while it has the index open. A connection that gets
+ * byte 128 exclusively is the only one: the contents of the file are left over
+ * from a crash, and it empties the file.
  *
- * Invariant: while a connection has the index open it holds byte 128, so
- * nobody empties what it has mapped. What is mapped has room on the disk.
+ * Invariant: a connection that has the index open holds byte 128, so that no
+ * other one empties the file. All mapped regions are allocated on the disk.
  */
-#include "storage/vfs_sqlite_file.h"
+#include "storage/vfs_sqlite_index.h"
 
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
+#include "base/world.h"
+#include "storage/vfs_sqlite.h"
+#include "troupe/base.h"
 
 #define SHM_LOCK_FIRST UINT64_C(120)
 #define SHM_ALIVE_BYTE (SHM_LOCK_FIRST + SQLITE_SHM_NLOCK)
@@ -26,8 +33,8 @@ static int index_lock(tri_vfs_file *it, uint64_t first, uint64_t size, int lock)
 {
     tr_err err = it->ops->file_lock(it->index.file, first, size, lock);
 
-    // SQLite does not look at what an unlock answers, and a lock that stays
-    // keeps all others waiting until this connection is closed.
+    // SQLite ignores the result of an unlock, and a lock that stays would keep
+    // all others waiting until this connection is closed: so retry.
     for (int i = 0; i < UNLOCK_RETRIES && lock == TRI_LOCK_NONE; i++) {
         if (err == TR_OK) {
             break;
@@ -40,7 +47,7 @@ static int index_lock(tri_vfs_file *it, uint64_t first, uint64_t size, int lock)
     return tri_vfs_code(err, SQLITE_IOERR_SHMLOCK, it->path);
 }
 
-/* Joins those who map the index; the first one empties it. */
+/* Takes byte 128; the first connection empties the file. */
 static int index_join(tri_vfs_file *it)
 {
     int code = index_lock(it, SHM_ALIVE_BYTE, 1, TRI_LOCK_EXCLUSIVE);
@@ -54,13 +61,13 @@ static int index_join(tri_vfs_file *it)
     if (code != SQLITE_OK) {
         return code;
     }
-    // Busy here: the first one is emptying it right now. SQLite tries again.
+    // Busy here: another connection is emptying the file. SQLite tries again.
     return index_lock(it, SHM_ALIVE_BYTE, 1, TRI_LOCK_SHARED);
 }
 
 static void index_path(char *out, const char *database)
 {
-    // xOpen has left room.
+    // Paths are limited so that the suffix fits: mxPathname in vfs_sqlite.c.
     int length =
         snprintf(out, TRI_VFS_PATH_MAX, "%s" TRI_VFS_INDEX_SUFFIX, database);
 
@@ -80,7 +87,7 @@ void tri_vfs_index_close(tri_vfs_file *it)
     }
     free(index->regions);
     if (index->file != NULL) {
-        it->ops->file_close(index->file);  // and with it all its locks
+        it->ops->file_close(index->file);  // ends all its locks
     }
     memset(index, 0, sizeof(*index));
 }
@@ -95,7 +102,7 @@ static int index_open(tri_vfs_file *it)
         it->ops->file_open(it->vfs->world, &it->index.file, path,
                            TRI_FILE_READ | TRI_FILE_WRITE | TRI_FILE_CREATE);
     if (err != TR_OK) {
-        return tri_vfs_not_opened(it->vfs, err, path);
+        return tri_vfs_open_failed(it->vfs, err, path);
     }
     int code = index_join(it);
     if (code != SQLITE_OK) {
@@ -104,7 +111,7 @@ static int index_open(tri_vfs_file *it)
     return code;
 }
 
-/* Makes the list of regions long enough; the new ones are not mapped yet. */
+/* Makes room for `count` regions; new ones are not mapped yet. */
 static int index_reserve(tri_vfs_index *index, size_t count)
 {
     if (count <= index->count) {
@@ -122,9 +129,10 @@ static int index_reserve(tri_vfs_index *index, size_t count)
 }
 
 /*
- * Makes the file `wanted` bytes long by writing zeros. To only truncate would
- * leave a hole, and a full disk would then be a SIGBUS at some later touch.
- * Only the holder of the writer's lock extends, so nobody else writes here.
+ * Makes the file `wanted` bytes long by writing zeros. Truncating it to that
+ * length would leave a hole, and on a full disk a later access to the hole
+ * would raise SIGBUS. Only the connection with the writer's lock extends the
+ * file, so no other one writes here.
  */
 static tr_err index_extend(tri_vfs_file *it, uint64_t have, uint64_t wanted)
 {
@@ -138,7 +146,7 @@ static tr_err index_extend(tri_vfs_file *it, uint64_t have, uint64_t wanted)
     return TR_OK;
 }
 
-/* Maps region `i`. *out stays NULL if it is not there and may not be made. */
+/* Maps region `i`. *out stays NULL if it does not exist and !extend. */
 static int index_map_region(tri_vfs_file *it, size_t i, bool extend, void **out)
 {
     tri_vfs_index *index = &it->index;
@@ -212,9 +220,9 @@ int tri_vfs_shm_lock(sqlite3_file *base, int offset, int count, int flags)
 void tri_vfs_shm_barrier(sqlite3_file *base)
 {
     (void)base;
-    // SQLite orders its plain accesses to the mapped index by this call alone,
-    // and its partner is the same call in another process: there is no atomic
-    // object to name, so it must be a fence.
+    // SQLite orders its plain accesses to the mapped index by this call alone.
+    // It pairs with the same call in another process. There is no atomic object
+    // to name, so it must be a fence.
     atomic_thread_fence(memory_order_seq_cst);
 }
 
@@ -228,8 +236,9 @@ int tri_vfs_shm_unmap(sqlite3_file *base, int remove)
     }
     tri_vfs_index_close(it);
     if (remove) {
-        // SQLite has the database exclusively here, so nobody opens the index
-        // meanwhile. A file that stays does no harm: the next one empties it.
+        // SQLite holds the database exclusively here, so no connection opens
+        // the index now. A file that stays does no harm: the next connection
+        // empties it.
         index_path(path, it->path);
         (void)it->ops->file_remove(it->vfs->world, path, false);
     }

@@ -1,73 +1,117 @@
 /*
- * events.c - the event stream, and topics.
+ * events.c - the event stream.
  *
- * Both are lists of refs behind a lock. A publication copies some of the refs
- * out, sends, and goes on; so nothing is sent with the lock held, and whoever
- * joins or leaves meanwhile gets it or does not.
+ * The subscriptions are a list behind a lock. A publication copies some of
+ * them out, sends, and continues behind those. So nothing is sent with the
+ * lock held, and whoever subscribes or leaves meanwhile may or may not get the
+ * event.
  *
- * Callbacks run in the turns of one actor, /system/events: so they come one at
- * a time, in order, and without a lock.
+ * Callbacks run in the turns of one actor, the listener at /system/events:
+ * one at a time, in order, without a lock.
  */
-#include <stdlib.h>
-#include <string.h>
+#include "system/events.h"
 
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include "base/check.h"
+#include "base/lock.h"
+#include "base/world.h"
+#include "core/caller.h"
+#include "core/cell/cell.h"
+#include "core/cell/cell_path.h"
+#include "core/cell/ext.h"
+#include "core/cell/mem.h"
+#include "core/cell/message.h"
+#include "core/life/signal.h"
+#include "core/life/spawn.h"
+#include "core/mail/send.h"
+#include "core/run/context.h"
+#include "core/run/worker.h"
+#include "core/system.h"
 #include "system/layers.h"
+#include "system/system_log.h"
+#include "troupe/message.h"
+#include "troupe/observe.h"
+#include "troupe/system.h"
 
 enum {
-    BATCH = 32,
-    BEHIND_MAX = 32768,  // mail of a subscriber that gets no more events
+    BATCH = 32,  // subscriptions copied out at once
 };
 
-/* ---- who listens ---- */
+#define LOG_EVERY TR_SECONDS(1)  // between two lines about lost events
 
-static void note_wanted(tr_system *sys)
+static tri_events *events_of(tr_system *sys)
 {
-    tri_layers *layers = tri_layers_of(sys);
+    return &tri_layers_of(sys)->events;
+}
+
+/* ---- subscribing ---- */
+
+/* Tells the core which events have subscribers. With the lock. */
+static void note_wanted(tr_system *sys, tri_events *events)
+{
+    tri_lock_assert_held(&events->lock);
     uint32_t wanted = 0;
-    for (tri_subscription *s = layers->subscriptions; s != NULL; s = s->next) {
+    for (tri_subscription *s = events->subscriptions; s != NULL; s = s->next) {
         wanted |= s->type->schema == tr_lifecycle_tr_type.schema
                       ? TRI_EVENT_LIFECYCLE
                       : TRI_EVENT_OTHER;
     }
-    // Relaxed: a hint for tri_life_set; a new listener may miss one.
+    // Relaxed: a hint for tri_life_set; a new subscriber may miss an event.
     atomic_store_explicit(&sys->watch_events, wanted, memory_order_relaxed);
 }
 
-static tr_err add(tr_system *sys, const tr_type *type, tr_ref ref,
-                  tr_event_fn fn, void *user)
+/* Finds the place of a subscription of ref to the type, or the end. */
+static tri_subscription **find(tri_events *events, const tr_type *type,
+                               tr_ref ref)
 {
-    tri_layers *layers = tri_layers_of(sys);
+    tri_subscription **link = &events->subscriptions;
+    tri_lock_assert_held(&events->lock);
+    while (*link != NULL &&
+           ((*link)->fn != NULL || !tr_ref_eq((*link)->ref, ref) ||
+            (*link)->type->schema != type->schema)) {
+        link = &(*link)->next;
+    }
+    return link;
+}
+
+/* Adds a subscription of a ref, once per type, or of a callback. */
+static tr_err add(tr_system *sys, const tri_subscription *wanted)
+{
+    TRI_CHECK(wanted->type != NULL);
+    tri_events *events = events_of(sys);
     tri_subscription *made = tri_mem_calloc(&sys->mem, sizeof(*made));
     if (made == NULL) {
         return TR_ENOMEM;
     }
-    *made =
-        (tri_subscription){.type = type, .ref = ref, .fn = fn, .user = user};
-    tri_lock_take(&layers->events_lock);
-    tri_subscription **end = &layers->subscriptions;
-    bool known = false;
-    while (*end != NULL) {
-        known |= fn == NULL && (*end)->fn == NULL &&
-                 tr_ref_eq((*end)->ref, ref) &&
-                 (*end)->type->schema == type->schema;
-        end = &(*end)->next;
+    *made = *wanted;
+    tri_lock_take(&events->lock);
+    // A callback has no ref, and two callbacks may be the same.
+    tri_subscription **link = find(events, wanted->type, wanted->ref);
+    bool known = wanted->fn == NULL && *link != NULL;
+    if (known) {
+        (*link)->fan_out = wanted->fan_out;
+    } else {
+        while (*link != NULL) {
+            link = &(*link)->next;
+        }
+        *link = made;
+        note_wanted(sys, events);
     }
-    if (!known) {
-        *end = made;
-        note_wanted(sys);
-    }
-    tri_lock_drop(&layers->events_lock);
+    tri_lock_drop(&events->lock);
     if (known) {
         free(made);
     }
     return TR_OK;
 }
 
-static void remove_if(tr_system *sys, const tr_type *type, tr_ref ref)
+/* Removes the subscriptions of ref to the type, or to all if it is NULL. */
+static void remove_ref(tr_system *sys, const tr_type *type, tr_ref ref)
 {
-    tri_layers *layers = tri_layers_of(sys);
-    tri_lock_take(&layers->events_lock);
-    for (tri_subscription **link = &layers->subscriptions; *link != NULL;) {
+    tri_events *events = events_of(sys);
+    tri_lock_take(&events->lock);
+    for (tri_subscription **link = &events->subscriptions; *link != NULL;) {
         tri_subscription *s = *link;
         if (s->fn == NULL && tr_ref_eq(s->ref, ref) &&
             (type == NULL || s->type->schema == type->schema)) {
@@ -77,36 +121,58 @@ static void remove_if(tr_system *sys, const tr_type *type, tr_ref ref)
             link = &s->next;
         }
     }
-    note_wanted(sys);
-    tri_lock_drop(&layers->events_lock);
+    note_wanted(sys, events);
+    tri_lock_drop(&events->lock);
 }
 
-void tri_unsubscribe_ref(tr_system *sys, tr_ref ref)
+void tri_events_unsubscribe_all(tr_system *sys, tr_ref ref)
 {
-    remove_if(sys, NULL, ref);
+    // Relaxed: whoever subscribed ref did so before this call.
+    if (atomic_load_explicit(&sys->watch_events, memory_order_relaxed) != 0) {
+        remove_ref(sys, NULL, ref);
+    }
 }
 
-tr_err tri_subscribe_ref(tr_system *sys, const tr_type *type, tr_ref ref)
+tr_err tri_events_subscribe(tr_system *sys, const tr_type *type, tr_ref ref)
 {
-    return add(sys, type, ref, NULL, NULL);
+    tri_subscription wanted = {
+        .type = type, .ref = ref, .fan_out = tri_fan_out_default};
+    return add(sys, &wanted);
+}
+
+/* Subscribes the actor of ctx. Its end looks at the extension: up.c. */
+static tr_err subscribe(tr_ctx *ctx, const tr_type *type, tri_fan_out fan_out)
+{
+    tri_subscription wanted = {
+        .type = type, .ref = tr_self(ctx), .fan_out = fan_out};
+    if (tri_ext_need(ctx->worker, ctx->cell) == NULL) {
+        return TR_ENOMEM;
+    }
+    return add(ctx->sys, &wanted);
 }
 
 void(tr_subscribe)(tr_ctx *ctx, const tr_type *type)
 {
-    if (add(ctx->sys, type, tr_self(ctx), NULL, NULL) != TR_OK) {
+    if (subscribe(ctx, type, tri_fan_out_default) != TR_OK) {
         (tr_panic)(ctx, "tr_subscribe", "out of memory");
     }
-    if (tri_ext_need(ctx->worker, ctx->cell) == NULL) {
-        (tr_panic)(ctx, "tr_subscribe", "out of memory");
-    }
+}
+
+tr_err(tr_subscribe_with)(tr_ctx *ctx, const tr_type *type,
+                          const tr_fan_out *options)
+{
+    tri_fan_out fan_out;
+    TRI_CHECK(ctx->magic == TRI_CTX_MAGIC);
+    TR_TRY(tri_fan_out_take(ctx, options, tri_fan_out_default.limit, &fan_out));
+    return subscribe(ctx, type, fan_out);
 }
 
 void(tr_unsubscribe)(tr_ctx *ctx, const tr_type *type)
 {
-    remove_if(ctx->sys, type, tr_self(ctx));
+    remove_ref(ctx->sys, type, tr_self(ctx));
 }
 
-/* ---- callbacks ---- */
+/* ---- the listener ---- */
 
 static tr_err run_callbacks(tr_ctx *ctx, void *self, const void *m);
 
@@ -116,17 +182,23 @@ static const tr_actor_def listener_def = {.size = sizeof(tr_actor_def),
                                           .handlers = listener_handlers,
                                           .handler_count = 1};
 
+static tr_ref listener_of(tri_events *events)
+{
+    tri_lock_take(&events->lock);
+    tr_ref listener = events->listener;
+    tri_lock_drop(&events->lock);
+    return listener;
+}
+
+/* Spawns the listener unless it is there. */
 static tr_err need_listener(tr_system *sys)
 {
-    tri_layers *layers = tri_layers_of(sys);
-    tri_lock_take(&layers->events_lock);
-    bool there = layers->listener.cell != 0;
-    tri_lock_drop(&layers->events_lock);
-    if (there) {
+    tri_events *events = events_of(sys);
+    if (listener_of(events).cell != 0) {
         return TR_OK;
     }
     tr_spawn_options options = {.size = sizeof(options), .name = "events"};
-    tri_actor_from who = tri_enter((tr_from){.sys = sys});
+    tri_caller who = tri_enter((tr_from){.sys = sys});
     tr_ref ref = tri_spawn_under(&who, sys->system, &listener_def, &options,
                                  TRI_CELL_SYSTEM);
     tri_leave(&who);
@@ -134,35 +206,42 @@ static tr_err need_listener(tr_system *sys)
         return TR_OK;  // another thread was faster
     }
     TR_TRY(tr_ref_err(ref));
-    tri_lock_take(&layers->events_lock);
-    layers->listener = ref;
-    tri_lock_drop(&layers->events_lock);
+    tri_lock_take(&events->lock);
+    events->listener = ref;
+    tri_lock_drop(&events->lock);
     return TR_OK;
+}
+
+bool tri_events_has_listener(tr_system *sys)
+{
+    return listener_of(events_of(sys)).cell != 0;
 }
 
 void tri_events_flush(tr_system *sys, tr_nanos deadline)
 {
-    tri_layers *layers = tri_layers_of(sys);
-    tri_lock_take(&layers->events_lock);
-    tr_ref ref = layers->listener;
-    tri_lock_drop(&layers->events_lock);
+    tr_ref listener = listener_of(events_of(sys));
     tr_nanos now = sys->world->ops->mono(sys->world);
-    if (ref.cell != 0 && deadline > now) {
-        tri_poison_any(sys, ref);
-        (void)!tr_join(sys, ref, deadline - now, NULL, NULL);
+    if (listener.cell != 0 && deadline > now) {
+        tri_poison_any(sys, listener);
+        (void)!tr_join(sys, listener, deadline - now, NULL, NULL);
     }
 }
 
 tr_err(tr_on_event)(tr_system *sys, const tr_type *type, tr_event_fn fn,
                     void *user)
 {
-    // Acquire: pairs with tri_system_begin_end.
+    TRI_CHECK(sys->magic == TRI_SYSTEM_MAGIC);
+    // Acquire: pairs with tri_shutdown_begin.
     if (atomic_load_explicit(&sys->terminating, memory_order_acquire)) {
         return TR_ECLOSED;
     }
     TR_TRY(need_listener(sys));
-    return add(sys, type, (tr_ref){0}, fn, user);
+    tri_subscription wanted = {
+        .type = type, .fn = fn, .user = user, .fan_out = tri_fan_out_default};
+    return add(sys, &wanted);
 }
+
+/* ---- publishing ---- */
 
 bool tri_event_wanted(tr_system *sys, const tr_type *type)
 {
@@ -174,53 +253,73 @@ bool tri_event_wanted(tr_system *sys, const tr_type *type)
                : wanted & TRI_EVENT_OTHER;
 }
 
-/* ---- telling them ---- */
-
-/* Copies subscriptions from the `from`-th on; returns how many. */
+/*
+ * Copies up to BATCH subscriptions to the type, the first `from` of them left
+ * out, with the listener's ref for callbacks. Returns how many.
+ */
 static uint32_t copy_some(tr_system *sys, const tr_type *type, uint32_t from,
                           tri_subscription *out)
 {
-    tri_layers *layers = tri_layers_of(sys);
+    tri_events *events = events_of(sys);
     uint32_t seen = 0, count = 0;
-    tri_lock_take(&layers->events_lock);
-    for (tri_subscription *s = layers->subscriptions;
+    tri_lock_take(&events->lock);
+    for (tri_subscription *s = events->subscriptions;
          s != NULL && count < BATCH; s = s->next) {
         if (s->type->schema == type->schema && seen++ >= from) {
             out[count] = *s;
-            out[count].ref = s->fn != NULL ? layers->listener : s->ref;
+            out[count].ref = s->fn != NULL ? events->listener : s->ref;
             count++;
         }
     }
-    tri_lock_drop(&layers->events_lock);
+    tri_lock_drop(&events->lock);
     return count;
 }
 
-static void count_lost(tri_worker *worker)
+/* Names a subscriber that misses events in the log, not too often. */
+static void log_slow(tr_system *sys, tr_ref to, const tr_type *type)
 {
-    // Relaxed: a statistic.
-    atomic_fetch_add_explicit(&tri_layers_of(worker->sys)->events_lost, 1,
-                              memory_order_relaxed);
+    tri_events *events = events_of(sys);
+    tr_nanos now = sys->world->ops->mono(sys->world);
+    TRI_CHECK(type != NULL);
+    // Relaxed, all: statistics; the exchange lets one thread log.
+    uint64_t lost = atomic_load_explicit(&events->lost, memory_order_relaxed);
+    tr_nanos last =
+        atomic_load_explicit(&events->lost_logged, memory_order_relaxed);
+    if ((last != 0 && now - last < LOG_EVERY) ||
+        !atomic_compare_exchange_strong_explicit(&events->lost_logged, &last,
+                                                 now, memory_order_relaxed,
+                                                 memory_order_relaxed)) {
+        return;
+    }
+    char path[TRI_PATH_MAX];
+    tr_ref_path(sys, to, path, sizeof(path));
+    tri_logf(sys, TR_LOG_WARN, NULL, NULL,
+             "%s is too slow and misses a %s (%llu events lost so far)", path,
+             type->name, (unsigned long long)lost);
 }
 
-static void send_copy(tri_worker *worker, tr_ref sender, tr_ref to,
-                      const tr_type *type, const void *payload)
+/* Publishing never waits: a subscriber that is too slow misses events. */
+void tri_event_send(tri_worker *worker, tr_ref sender, tr_ref to,
+                    tri_fan_out fan_out, const tr_type *type,
+                    const void *payload)
 {
-    tr_msg *msg = tri_msg_new(&worker->cache, type, payload, false);
-    tri_actor_from who = {
-        .sys = worker->sys, .worker = worker, .sender = sender};
-    if (msg == NULL || tri_try_send(&who, to, msg) != TR_OK) {
-        if (msg != NULL) {
+    tri_caller who = {.sys = worker->sys, .worker = worker, .sender = sender};
+    tr_err err = TR_EFULL;
+    if (tri_fan_out_admits(worker, to, fan_out)) {
+        tr_msg *msg = tri_msg_new(&worker->cache, type, payload, false);
+        err = msg != NULL ? tri_try_send(&who, to, msg) : TR_ENOMEM;
+        if (err != TR_OK && msg != NULL) {
             tri_msg_free(&worker->cache, msg);
         }
-        count_lost(worker);
     }
-}
-
-/* Nobody waits for a subscriber: one that is far behind misses events. */
-static bool is_far_behind(tr_ref subscriber)
-{
-    tri_cell *cell = tri_ref_cell(subscriber);
-    return cell != NULL && tri_depth(cell) >= BEHIND_MAX;
+    if (err != TR_OK) {
+        // Relaxed: a statistic.
+        atomic_fetch_add_explicit(&events_of(worker->sys)->lost, 1,
+                                  memory_order_relaxed);
+    }
+    if (err == TR_EFULL) {
+        log_slow(worker->sys, to, type);
+    }
 }
 
 static void publish(tri_worker *worker, tr_ref sender, const tr_type *type,
@@ -232,13 +331,10 @@ static void publish(tri_worker *worker, tr_ref sender, const tr_type *type,
     while ((count = copy_some(worker->sys, type, from, some)) > 0) {
         for (uint32_t i = 0; i < count; i++) {
             if (some[i].fn != NULL && called) {
-                continue;  // one for all callbacks
+                continue;  // the listener runs all callbacks for one message
             }
-            if (is_far_behind(some[i].ref)) {
-                count_lost(worker);
-            } else {
-                send_copy(worker, sender, some[i].ref, type, payload);
-            }
+            tri_event_send(worker, sender, some[i].ref, some[i].fan_out, type,
+                           payload);
             called |= some[i].fn != NULL;
         }
         from += count;
@@ -264,6 +360,7 @@ static tr_err run_callbacks(tr_ctx *ctx, void *self, const void *m)
 
 void tri_event(tri_worker *worker, const tr_type *type, const void *payload)
 {
+    TRI_CHECK(type != NULL);
     if (tri_event_wanted(worker->sys, type)) {
         publish(worker, (tr_ref){0}, type, payload);
     }
@@ -271,186 +368,17 @@ void tri_event(tri_worker *worker, const tr_type *type, const void *payload)
 
 void(tr_publish)(tr_from from, const tr_type *type, const void *payload)
 {
-    tri_actor_from who = tri_enter(from);
+    tri_caller who = tri_enter(from);
     publish(who.worker, who.sender, type, payload);
     tri_leave(&who);
 }
 
 void tri_events_free(tr_system *sys)
 {
-    tri_layers *layers = tri_layers_of(sys);
-    while (layers->subscriptions != NULL) {
-        tri_subscription *next = layers->subscriptions->next;
-        free(layers->subscriptions);
-        layers->subscriptions = next;
+    tri_events *events = events_of(sys);
+    while (events->subscriptions != NULL) {
+        tri_subscription *next = events->subscriptions->next;
+        free(events->subscriptions);
+        events->subscriptions = next;
     }
-}
-
-/* ---- topics ---- */
-
-bool tri_topic_is(const void *value, const void *key, size_t size)
-{
-    const tri_topic *topic = value;
-    return strlen(topic->name) == size && memcmp(topic->name, key, size) == 0;
-}
-
-/* After a change, under the lock. */
-static void count_topics(tri_layers *layers)
-{
-    // Relaxed: tri_events_leave looks for what its own actor has joined.
-    atomic_store_explicit(&layers->topic_count,
-                          (uint32_t)tri_map_count(&layers->topics),
-                          memory_order_relaxed);
-}
-
-static tri_topic *topic_get(tri_layers *layers, const char *name, bool make)
-{
-    tri_topic *topic = tri_map_get_bytes(&layers->topics, name, strlen(name));
-    if (topic != NULL || !make) {
-        return topic;
-    }
-    topic = calloc(1, sizeof(*topic));
-    if (topic != NULL && (topic->name = strdup(name)) != NULL &&
-        tri_map_put_bytes(&layers->topics, topic->name, strlen(name), topic) ==
-            TR_OK) {
-        count_topics(layers);
-        return topic;
-    }
-    if (topic != NULL) {
-        free(topic->name);
-        free(topic);
-    }
-    return NULL;
-}
-
-tr_err tr_topic_join(tr_ctx *ctx, const char *name)
-{
-    tri_layers *layers = tri_layers_of(ctx->sys);
-    if (name == NULL || name[0] == '\0') {
-        return TR_EINVAL;
-    }
-    tri_member *member = tri_mem_calloc(&ctx->sys->mem, sizeof(*member));
-    if (member == NULL || tri_ext_need(ctx->worker, ctx->cell) == NULL) {
-        free(member);
-        return TR_ENOMEM;
-    }
-    member->ref = tr_self(ctx);
-    tri_lock_take(&layers->topics_lock);
-    tri_topic *topic = topic_get(layers, name, true);
-    tri_member **end = topic != NULL ? &topic->members : NULL;
-    bool known = false;
-    while (end != NULL && *end != NULL) {
-        known |= tr_ref_eq((*end)->ref, member->ref);
-        end = &(*end)->next;
-    }
-    if (end != NULL && !known) {
-        *end = member;
-    }
-    tri_lock_drop(&layers->topics_lock);
-    if (end == NULL || known) {
-        free(member);
-    }
-    return end != NULL ? TR_OK : TR_ENOMEM;
-}
-
-/* A topic without members is forgotten. */
-static void topic_remove(tri_layers *layers, tri_topic *topic, tr_ref ref)
-{
-    for (tri_member **link = &topic->members; *link != NULL;) {
-        tri_member *member = *link;
-        if (tr_ref_eq(member->ref, ref)) {
-            *link = member->next;
-            free(member);
-        } else {
-            link = &member->next;
-        }
-    }
-    if (topic->members == NULL) {
-        tri_map_remove_bytes(&layers->topics, topic->name, strlen(topic->name));
-        count_topics(layers);
-        free(topic->name);
-        free(topic);
-    }
-}
-
-void tr_topic_leave(tr_ctx *ctx, const char *name)
-{
-    tri_layers *layers = tri_layers_of(ctx->sys);
-    tri_lock_take(&layers->topics_lock);
-    tri_topic *topic = topic_get(layers, name, false);
-    if (topic != NULL) {
-        topic_remove(layers, topic, tr_self(ctx));
-    }
-    tri_lock_drop(&layers->topics_lock);
-}
-
-static uint32_t members_some(tri_layers *layers, const char *name,
-                             uint32_t from, tr_ref *out)
-{
-    uint32_t seen = 0, count = 0;
-    tri_lock_take(&layers->topics_lock);
-    tri_topic *topic = topic_get(layers, name, false);
-    for (tri_member *m = topic != NULL ? topic->members : NULL;
-         m != NULL && count < BATCH; m = m->next) {
-        if (seen++ >= from) {
-            out[count++] = m->ref;
-        }
-    }
-    tri_lock_drop(&layers->topics_lock);
-    return count;
-}
-
-void(tr_topic_publish)(tr_from from, const char *name, const tr_type *type,
-                       const void *payload)
-{
-    tri_actor_from who = tri_enter(from);
-    tr_ref some[BATCH];
-    uint32_t done = 0, count;
-    while ((count = members_some(tri_layers_of(who.sys), name, done, some)) >
-           0) {
-        for (uint32_t i = 0; i < count; i++) {
-            send_copy(who.worker, who.sender, some[i], type, payload);
-        }
-        done += count;
-    }
-    tri_leave(&who);
-}
-
-void tri_events_leave(tri_worker *worker, tri_cell *cell)
-{
-    tr_system *sys = worker->sys;
-    tri_layers *layers = tri_layers_of(sys);
-    tr_ref self = tri_cell_ref(sys, cell);
-    // Relaxed: whoever subscribed did so in an earlier turn of this cell.
-    if (atomic_load_explicit(&sys->watch_events, memory_order_relaxed) != 0) {
-        remove_if(sys, NULL, self);
-    }
-    // Relaxed: as above, of those that joined a topic.
-    if (atomic_load_explicit(&layers->topic_count, memory_order_relaxed) == 0) {
-        return;
-    }
-    tri_lock_take(&layers->topics_lock);
-    tri_topic *topic;
-    for (tri_map_iter it = tri_map_iter_begin(&layers->topics);
-         (topic = tri_map_iter_next(&layers->topics, &it)) != NULL;) {
-        topic_remove(layers, topic, self);
-    }
-    tri_lock_drop(&layers->topics_lock);
-}
-
-void tri_topics_free(tr_system *sys)
-{
-    tri_layers *layers = tri_layers_of(sys);
-    tri_topic *topic;
-    for (tri_map_iter it = tri_map_iter_begin(&layers->topics);
-         (topic = tri_map_iter_next(&layers->topics, &it)) != NULL;) {
-        while (topic->members != NULL) {
-            tri_member *next = topic->members->next;
-            free(topic->members);
-            topic->members = next;
-        }
-        free(topic->name);
-        free(topic);
-    }
-    tri_map_fini(&layers->topics);
 }

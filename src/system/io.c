@@ -1,81 +1,107 @@
 /*
- * io.c - tr_wait_fd and tr_blocking.
+ * io.c - waiting for descriptors (tr_wait_fd).
  *
  * The turn parks on a wait on its own stack; another thread wakes it with the
- * wait's node. A turn that is cut short asks `cancel` first: true means that
- * nobody will touch the wait any more, false that the wake-up is under way, so
- * the turn stays parked for that moment. Hence no record outlives its turn,
- * except a job whose function is still running.
+ * wait's item. A turn that is cut short calls the wait's `cancel` first: true
+ * means that no other thread will touch the wait any more, false that the
+ * wake-up is under way, and then the turn stays parked until it comes.
+ *
+ * Invariant: a wait is in both maps, or in none. The poller may report a
+ * descriptor whose wait has ended, once, because its registration is left as
+ * it is (removing it here could remove that of the next wait); no map has its
+ * token any more. So a wait costs one call of the kernel, and no lock is held
+ * during it.
  */
 #include "system/io.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 
-#include "system/layers.h"
+#include "base/check.h"
+#include "base/lock.h"
+#include "base/map.h"
+#include "base/world.h"
+#include "core/ask/error_text.h"
+#include "core/ask/wait.h"
+#include "core/caller.h"
+#include "core/cell/cell_path.h"
+#include "core/cell/mem.h"
+#include "core/cell/message.h"
+#include "core/mail/push.h"
+#include "core/run/clock.h"
+#include "core/run/context.h"
+#include "core/run/park.h"
+#include "core/run/waiting.h"
+#include "core/system.h"
+#include "system/blocking.h"
+#include "system/stream.h"
+#include "troupe/message.h"
+#include "troupe/system.h"
 
-enum { EVENTS = 64 };
+enum { EVENTS = 64 };  // taken from the poller at once
 
-static void wake_turn(tr_system *sys, tri_wait *wait, tr_err err)
+void tri_io_wake_turn(tr_system *sys, tri_wait *wait, tr_err err)
 {
     wait->err = err;
-    wait->node.kind = TRI_NODE_WAKE;
-    tri_actor_from who = tri_enter((tr_from){.sys = sys});
-    bool taken = tri_push_system(who.worker, wait->cell, &wait->node);
+    wait->item.kind = TRI_ITEM_WAKE;
+    tri_caller who = tri_enter((tr_from){.sys = sys});
+    bool taken = tri_push_system(who.worker, wait->cell, &wait->item);
     TRI_CHECK(taken);  // the turn is parked, so its actor lives
     tri_leave(&who);
 }
 
-/* ---- descriptors ---- */
-
 typedef struct fd_wait {
-    tri_wait wait;  // first: the cancel function gets it
+    tri_wait wait;  // first: fd_cancel casts it back
     tri_io *io;
     uint64_t token;
     int fd;
     uint32_t ready;
 } fd_wait;
 
-static uint64_t number_of(int fd)
+/* The key of a descriptor in by_fd, where 0 is not allowed. */
+static uint64_t fd_key(int fd)
 {
-    return (uint64_t)fd + 1;  // a key is not zero
+    return (uint64_t)fd + 1;
 }
 
-/* With the lock: nobody waits for this token any more; who did, or NULL. */
+/* Ends the wait with this token. Returns it, or NULL. With the lock. */
 static fd_wait *fd_disarm(tri_io *io, uint64_t token)
 {
-    fd_wait *fd = tri_map_remove(&io->fds, token);
+    tri_lock_assert_held(&io->lock);
+    fd_wait *fd = tri_map_remove(&io->waits, token);
     if (fd != NULL) {
-        tri_map_remove(&io->numbers, number_of(fd->fd));
-        io->sys->world->ops->poller_remove(io->poller, fd->fd);
+        tri_map_remove(&io->by_fd, fd_key(fd->fd));
     }
     return fd;
 }
 
+/* The cancel function of the wait. */
 static bool fd_cancel(tri_wait *wait)
 {
     fd_wait *fd = (fd_wait *)(void *)wait;
     tri_io *io = fd->io;
-    tri_lock_take(&io->fds_lock);
+    tri_lock_take(&io->lock);
     bool ours = fd_disarm(io, fd->token) != NULL;
-    tri_lock_drop(&io->fds_lock);
+    tri_lock_drop(&io->lock);
     return ours;
 }
 
 void tri_io_collect(tri_io *io, tr_nanos timeout)
 {
+    TRI_CHECK(io != NULL);
     tri_world *world = io->sys->world;
     tri_fd_event events[EVENTS];
     uint32_t count =
         world->ops->poller_wait(io->poller, events, EVENTS, timeout);
     for (uint32_t i = 0; i < count; i++) {
-        tri_lock_take(&io->fds_lock);
+        tri_lock_take(&io->lock);
         fd_wait *fd = fd_disarm(io, events[i].token);
         if (fd != NULL) {
             fd->ready = events[i].events;
         }
-        tri_lock_drop(&io->fds_lock);
+        tri_lock_drop(&io->lock);
         if (fd != NULL) {
-            wake_turn(io->sys, &fd->wait, TR_OK);
+            tri_io_wake_turn(io->sys, &fd->wait, TR_OK);
         }
     }
 }
@@ -97,6 +123,7 @@ tri_io *tri_io_peek(tr_system *sys)
 
 tr_err tri_io_need(tr_system *sys, tri_io **out)
 {
+    TRI_CHECK(out != NULL);
     *out = tri_io_peek(sys);
     if (*out != NULL) {
         return TR_OK;
@@ -106,15 +133,17 @@ tr_err tri_io_need(tr_system *sys, tri_io **out)
         return TR_ENOMEM;
     }
     io->sys = sys;
-    tri_map_init(&io->fds, NULL, NULL);
-    tri_map_init(&io->numbers, NULL, NULL);
+    tri_map_init(&io->waits, NULL, NULL);
+    tri_map_init(&io->by_fd, NULL, NULL);
+    tri_list_init(&io->streams);
+    tri_blocking_init(&io->blocking, sys);
     tr_err err = sys->world->ops->poller_new(sys->world, &io->poller);
     if (err != TR_OK) {
         free(io);
         return err;
     }
     tri_io *none = NULL;
-    // Release: publishes the poller; acquire: another's.
+    // Release: publishes io to tri_io_peek. Acquire: another thread's io.
     if (!atomic_compare_exchange_strong_explicit(
             &sys->io, &none, io, memory_order_acq_rel, memory_order_acquire)) {
         sys->world->ops->poller_free(io->poller);
@@ -126,68 +155,99 @@ tr_err tri_io_need(tr_system *sys, tri_io **out)
     return TR_OK;
 }
 
-/* With the lock: somebody must look at the poller from now on. */
-static tr_err watch_poller(tri_io *io)
-{
-    tr_system *sys = io->sys;
-    if (io->thread != NULL || sys->options.poll ||
-        !sys->world->ops->has_threads) {
-        return TR_OK;  // where we are driven, driving collects
-    }
-    return sys->world->ops->thread_start(sys->world, &io->thread, "tr-io",
-                                         io_main, io);
-}
+enum { NOT_WATCHED, STARTING, WATCHED };  // io->watched
 
-/* With the lock: makes the wait known, to the poller last. */
-static tr_err fd_enlist(tri_io *io, fd_wait *fd, uint32_t events)
+/* Moves io->watched on from STARTING. */
+static tr_err watch_set(tri_io *io, tr_err err)
 {
-    fd->token = ++io->token;
-    TR_TRY(watch_poller(io));
-    TR_TRY(tri_map_put(&io->fds, fd->token, fd));
-    tr_err err = tri_map_put(&io->numbers, number_of(fd->fd), fd);
-    if (err == TR_OK) {
-        err = io->sys->world->ops->poller_add(io->poller, fd->fd, events,
-                                              fd->token);
-        if (err != TR_OK) {
-            tri_map_remove(&io->numbers, number_of(fd->fd));
-        }
-    }
-    if (err != TR_OK) {
-        tri_map_remove(&io->fds, fd->token);
-    }
+    // Release: pairs with tri_io_watch; publishes io->thread.
+    atomic_store_explicit(&io->watched, err == TR_OK ? WATCHED : NOT_WATCHED,
+                          memory_order_release);
     return err;
 }
 
-/* A descriptor has one waiter: an event is told once. */
+tr_err tri_io_watch(tri_io *io)
+{
+    tri_world *world = io->sys->world;
+    if (io->sys->options.poll || !world->ops->has_threads) {
+        return TR_OK;  // a driven system collects while it is driven
+    }
+    for (;;) {
+        uint32_t state = NOT_WATCHED;
+        // Acquire: pairs with watch_set.
+        if (atomic_compare_exchange_strong_explicit(
+                &io->watched, &state, STARTING, memory_order_acquire,
+                memory_order_acquire)) {
+            return watch_set(io, world->ops->thread_start(
+                                     world, &io->thread, "tr-io", io_main, io));
+        }
+        if (state == WATCHED) {
+            return TR_OK;
+        }
+        world->ops->yield(world);  // as long as a thread takes to start
+    }
+}
+
+/*
+ * Puts the wait into both maps. Errors: TR_ENOMEM, TR_EEXIST: *other waits for
+ * the descriptor already; it is alive, because its turn is parked.
+ */
+static tr_err fd_enlist(tri_io *io, fd_wait *fd, tr_ref *other)
+{
+    tri_lock_take(&io->lock);
+    const fd_wait *first = tri_map_get(&io->by_fd, fd_key(fd->fd));
+    tr_err err = TR_EEXIST;
+    if (first != NULL) {
+        *other = tri_cell_ref(io->sys, first->wait.cell);
+    } else {
+        fd->token = ++io->token;
+        err = tri_map_put(&io->waits, fd->token, fd);
+    }
+    if (err == TR_OK) {
+        err = tri_map_put(&io->by_fd, fd_key(fd->fd), fd);
+        if (err != TR_OK) {
+            tri_map_remove(&io->waits, fd->token);
+        }
+    }
+    tri_lock_drop(&io->lock);
+    return err;
+}
+
+/* Begins to wait. A descriptor can have one waiter: an event comes once. */
 static tr_err fd_arm(tr_ctx *ctx, fd_wait *fd, uint32_t events)
 {
     tri_io *io = fd->io;
-    tr_ref first = {0};
-    tri_lock_take(&io->fds_lock);
-    const fd_wait *other = tri_map_get(&io->numbers, number_of(fd->fd));
-    if (other != NULL) {  // its turn is parked: the actor lives
-        first = tri_cell_ref(io->sys, other->wait.cell);
-    }
-    tr_err err = other != NULL ? TR_EEXIST : fd_enlist(io, fd, events);
-    tri_lock_drop(&io->fds_lock);
-    if (other != NULL) {
+    tr_ref other = {0};
+    TR_TRY(tri_io_watch(io));
+    tr_err err = fd_enlist(io, fd, &other);
+    if (err == TR_EEXIST) {
         char path[TRI_PATH_MAX];
         tri_error_set(ctx,
                       "descriptor %d is being waited for already, by %s; "
                       "give each waiter a dup() of its own",
-                      fd->fd, tr_ref_path(ctx, first, path, sizeof(path)));
+                      fd->fd, tr_ref_path(ctx, other, path, sizeof(path)));
+    }
+    if (err == TR_OK) {
+        err = io->sys->world->ops->poller_add(io->poller, fd->fd, events,
+                                              fd->token);
+        if (err != TR_OK) {
+            bool ours = fd_cancel(&fd->wait);
+            TRI_CHECK(ours);  // the poller does not know its token
+        }
     }
     return err;
 }
 
-tr_err tr_wait_fd(tr_ctx *ctx, int fd, uint32_t events, tr_nanos timeout,
-                  uint32_t *ready)
+/* tr_wait_fd, except for the error text. */
+static tr_err wait_fd(tr_ctx *ctx, int fd, uint32_t events, tr_nanos timeout,
+                      uint32_t *ready)
 {
-    if (ready != NULL) {
-        *ready = 0;
-    }
-    if (fd < 0 || events == 0 || timeout < 0) {
+    TRI_CHECK(ctx->magic == TRI_CTX_MAGIC);
+    if (fd < 0 || events == 0) {
         return TR_EINVAL;
+    }
+    if (timeout < 0) {
+        return TR_ETIMEDOUT;  // rule 60 (time-outs below zero)
     }
     if (!tri_can_park(ctx)) {
         return TR_EWOULDBLOCK;
@@ -199,7 +259,8 @@ tr_err tr_wait_fd(tr_ctx *ctx, int fd, uint32_t events, tr_nanos timeout,
     TR_TRY(tri_io_need(ctx->sys, &io));
     fd_wait wait = {.wait = {.kind = TRI_WAIT_OUTSIDE,
                              .cancel = fd_cancel,
-                             .site = "tr_wait_fd"},
+                             .call = "tr_wait_fd",
+                             .site = tri_site_take(ctx)},
                     .io = io,
                     .fd = fd};
     tr_nanos now = tri_clock(ctx->worker);
@@ -211,176 +272,24 @@ tr_err tr_wait_fd(tr_ctx *ctx, int fd, uint32_t events, tr_nanos timeout,
         err = tri_park(ctx, &wait.wait);
     }
     tri_wait_finish(ctx, &wait.wait);
-    if (ready != NULL) {
-        *ready = wait.ready;
-    }
+    *ready = wait.ready;
     return err;
 }
 
-/* ---- blocking calls ---- */
-
-enum { SHARED, LEFT, DONE };  // job.state
-
-typedef struct job {
-    struct job *next;
-    tri_wait *wait;  // valid unless LEFT
-    _Atomic(uint32_t) state;
-    tr_err (*fn)(void *arg);
-    void *arg;
-} job;
-
-typedef struct job_wait {
-    tri_wait wait;  // first: the cancel function gets it
-    job *job;
-} job_wait;
-
-/* The turn goes; the function runs on and its thread frees the job. */
-static bool job_cancel(tri_wait *wait)
+tr_err(tr_wait_fd)(tr_ctx *ctx, int fd, uint32_t events, tr_nanos timeout,
+                   uint32_t *ready)
 {
-    job_wait *mine = (job_wait *)(void *)wait;
-    uint32_t shared = SHARED;
-    // Acquire and release: the two sides agree on who frees the job.
-    return atomic_compare_exchange_strong_explicit(&mine->job->state, &shared,
-                                                   LEFT, memory_order_acq_rel,
-                                                   memory_order_acquire);
-}
-
-static void job_done(tr_system *sys, job *done, tr_err err)
-{
-    uint32_t shared = SHARED;
-    // Acquire and release: as job_cancel.
-    if (atomic_compare_exchange_strong_explicit(&done->state, &shared, DONE,
-                                                memory_order_acq_rel,
-                                                memory_order_acquire)) {
-        wake_turn(sys, done->wait, err);
-    } else {
-        free(done);
+    uint32_t got = 0;
+    tr_err err = wait_fd(ctx, fd, events, timeout, &got);
+    if (ready != NULL) {
+        *ready = got;
     }
-}
-
-static job *job_take(tri_io *io)
-{
-    tri_world *world = io->sys->world;
-    for (;;) {
-        // Acquire: the word is read before the queue; see job_put.
-        uint32_t word =
-            atomic_load_explicit(&io->jobs_word, memory_order_acquire);
-        tri_lock_take(&io->jobs_lock);
-        job *next = io->first_job;
-        if (next != NULL) {
-            io->first_job = next->next;
-            if (io->first_job == NULL) {
-                io->last_job = NULL;
-            }
-            io->queued--;
-        } else {
-            io->idle_threads++;
-        }
-        tri_lock_drop(&io->jobs_lock);
-        if (next != NULL) {
-            return next;
-        }
-        // Acquire: pairs with tri_io_close.
-        bool closing = atomic_load_explicit(&io->closing, memory_order_acquire);
-        if (!closing) {
-            world->ops->park(world, &io->jobs_word, word, TR_FOREVER);
-        }
-        tri_lock_take(&io->jobs_lock);
-        io->idle_threads--;
-        tri_lock_drop(&io->jobs_lock);
-        if (closing) {
-            return NULL;
-        }
-    }
-}
-
-static void pool_main(void *arg)
-{
-    tri_io *io = arg;
-    job *next;
-    while ((next = job_take(io)) != NULL) {
-        job_done(io->sys, next, next->fn(next->arg));
-    }
-}
-
-/*
- * With the lock: one thread more, if the idle ones are fewer than the jobs
- * that would then wait. False: there is none at all.
- */
-static bool enough_threads(tri_io *io)
-{
-    tr_system *sys = io->sys;
-    uint32_t max = sys->options.blocking_threads < TRI_BLOCKING_MAX
-                       ? sys->options.blocking_threads
-                       : TRI_BLOCKING_MAX;
-    if (io->queued >= io->idle_threads && io->threads < max &&
-        sys->world->ops->thread_start(sys->world, &io->pool[io->threads],
-                                      "tr-block", pool_main, io) == TR_OK) {
-        io->threads++;
-    }
-    return io->threads > 0;
-}
-
-/* Takes the job on TR_OK. */
-static tr_err job_put(tri_io *io, job *added)
-{
-    tri_world *world = io->sys->world;
-    tri_lock_take(&io->jobs_lock);
-    if (!enough_threads(io)) {
-        tri_lock_drop(&io->jobs_lock);
-        return TR_ELIMIT;
-    }
-    io->queued++;
-    if (io->last_job != NULL) {
-        io->last_job->next = added;
-    } else {
-        io->first_job = added;
-    }
-    io->last_job = added;
-    tri_lock_drop(&io->jobs_lock);
-    // Release: after the queue; whoever read the old word looks again.
-    atomic_fetch_add_explicit(&io->jobs_word, 1, memory_order_acq_rel);
-    world->ops->wake(world, &io->jobs_word, 1);
-    return TR_OK;
-}
-
-tr_err tr_blocking(tr_ctx *ctx, tr_err (*fn)(void *arg), void *arg)
-{
-    if (!tri_can_park(ctx)) {
-        return TR_EWOULDBLOCK;
-    }
-    if (ctx->cancel != TR_OK) {
-        return ctx->cancel;
-    }
-    tri_io *io;
-    TR_TRY(tri_io_need(ctx->sys, &io));
-    job *mine = tri_mem_calloc(&ctx->sys->mem, sizeof(*mine));
-    if (mine == NULL) {
-        return TR_ENOMEM;
-    }
-    job_wait wait = {.wait = {.kind = TRI_WAIT_OUTSIDE,
-                              .cancel = job_cancel,
-                              .site = "tr_blocking"},
-                     .job = mine};
-    mine->wait = &wait.wait;
-    mine->fn = fn;
-    mine->arg = arg;
-    tr_err err = tri_wait_begin(ctx, &wait.wait, TR_FOREVER);
-    if (err != TR_OK) {
-        free(mine);
-        return err;
-    }
-    err = job_put(io, mine);
-    if (err != TR_OK) {
-        tri_wait_finish(ctx, &wait.wait);
-        free(mine);
-        return err;
-    }
-    err = tri_park(ctx, &wait.wait);
-    tri_wait_finish(ctx, &wait.wait);
-    // Acquire: as job_done; DONE means that the job is ours to free.
-    if (atomic_load_explicit(&mine->state, memory_order_acquire) == DONE) {
-        free(mine);
+    if (err != TR_OK && err != TR_EEXIST) {  // fd_arm has set its text
+        bool real = ctx->sys->world->ops->has_threads;
+        tri_error_set(
+            ctx, "tr_wait_fd of descriptor %d: %s%s", fd, tr_strerror(err),
+            err == TR_EINVAL && !real ? ": a simulated world has no descriptors"
+                                      : "");
     }
     return err;
 }
@@ -392,21 +301,18 @@ void tri_io_close(tr_system *sys)
     if (io == NULL) {
         return;
     }
-    // Release: pairs with io_main and job_take.
+    tri_streams_close(io);
+    // Release: pairs with io_main.
     atomic_store_explicit(&io->closing, true, memory_order_release);
     if (io->thread != NULL) {
         world->ops->poller_wake(io->poller);
         world->ops->thread_join(world, io->thread);
     }
-    atomic_fetch_add_explicit(&io->jobs_word, 1, memory_order_acq_rel);
-    world->ops->wake(world, &io->jobs_word, UINT32_MAX);
-    for (uint32_t i = 0; i < io->threads; i++) {
-        world->ops->thread_join(world, io->pool[i]);
-    }
+    tri_blocking_close(&io->blocking);
     world->ops->poller_free(io->poller);
-    tri_map_fini(&io->fds);
-    tri_map_fini(&io->numbers);
+    tri_map_fini(&io->waits);
+    tri_map_fini(&io->by_fd);
     free(io);
-    // Relaxed: the last thread.
+    // Relaxed: no other thread is left.
     atomic_store_explicit(&sys->io, NULL, memory_order_relaxed);
 }

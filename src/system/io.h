@@ -1,35 +1,56 @@
 /*
- * io.h - waiting for descriptors and for blocking calls.
+ * io.h - waiting for descriptors, and the poller behind it.
+ *
+ * A tri_io is made on first use and belongs to the system.
+ *
+ * Threads: any.
  */
 #ifndef TRI_SYSTEM_IO_H
 #define TRI_SYSTEM_IO_H
 
-#include "core/lifecycle.h"
+#include <stdbool.h>
+#include <stdint.h>
 
-enum { TRI_BLOCKING_MAX = 256 };
+#include "base/list.h"
+#include "base/lock.h"
+#include "base/map.h"
+#include "base/world.h"
+#include "core/types.h"
+#include "system/blocking.h"
+#include "troupe/base.h"
 
 typedef struct tri_io {
     tr_system *sys;
     tri_poller *poller;
-    tri_thread *thread;  // waits for descriptors; NULL when polled
+    tri_thread *thread;         // waits in the poller; NULL in a driven system
+    _Atomic(uint32_t) watched;  // whether the thread runs: tri_io_watch
     _Atomic(bool) closing;
 
-    tri_lock fds_lock;
-    tri_map fds;      // token -> the turn that waits
-    tri_map numbers;  // descriptor + 1 -> the same
-    uint64_t token;
+    tri_lock lock;   // for the next three
+    tri_map waits;   // token -> the wait of a turn
+    tri_map by_fd;   // descriptor + 1 -> the same
+    uint64_t token;  // the latest one
 
-    tri_lock jobs_lock;
-    struct job *first_job, *last_job;
-    uint32_t queued, idle_threads, threads;
-    _Atomic(uint32_t) jobs_word;  // changes with every job
-    tri_thread *pool[TRI_BLOCKING_MAX];
+    tri_lock streams_lock;  // for the next one
+    tri_list streams;       // tr_stream.link
+
+    tri_blocking blocking;
 } tri_io;
 
-/* Made on first use. Errors: TR_ENOMEM, TR_ELIMIT. */
-tr_err tri_io_need(tr_system *sys, tri_io **out);
+/* Returns the system's tri_io in *out. Errors: TR_ENOMEM, TR_ELIMIT. */
+TR_NODISCARD tr_err tri_io_need(tr_system *sys, tri_io **out);
+/* Returns the system's tri_io, or NULL if it was never needed. */
 tri_io *tri_io_peek(tr_system *sys);
-/* Hands ready descriptors to those who wait for them. */
+/*
+ * Starts the thread that waits in the poller, if none does, unless the system is driven.
+ * Errors: TR_ENOMEM, TR_ELIMIT.
+ */
+TR_NODISCARD tr_err tri_io_watch(tri_io *io);
+/* Waits in the poller and wakes the turns whose descriptors are ready. */
 void tri_io_collect(tri_io *io, tr_nanos timeout);
+/* Wakes the turn that is parked on the wait. Any thread. */
+void tri_io_wake_turn(tr_system *sys, tri_wait *wait, tr_err err);
+/* Ends the threads of tr_wait_fd and tr_blocking and frees the tri_io. */
+void tri_io_close(tr_system *sys);
 
 #endif

@@ -1,47 +1,111 @@
 /*
- * probe.c - an outside mailbox with a ref, for tests and bridges.
+ * probe.c - an outside box with a ref, for tests and bridges; and watching on
+ * behalf of another actor (tr_watch_for).
  *
- * Threads: one thread at a time reads a probe; anybody may send to it.
+ * Threads: one thread at a time reads a probe; any may send to it.
  */
-#include "core/probe.h"
+#include "system/probe.h"
 
-#include <stdio.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stdlib.h>
-#include <string.h>
 
+#include "base/check.h"
+#include "base/lock.h"
+#include "base/map.h"
 #include "base/text.h"
-#include "core/mailbox.h"
+#include "base/world.h"
+#include "core/ask/answer.h"
+#include "core/ask/error_text.h"
+#include "core/ask/outside_box.h"
+#include "core/ask/probe.h"
+#include "core/caller.h"
+#include "core/cell/cell.h"
+#include "core/cell/cell_path.h"
+#include "core/cell/ext.h"
+#include "core/cell/mem.h"
+#include "core/cell/message.h"
+#include "core/cell/ref.h"
+#include "core/life/watch.h"
+#include "core/run/worker.h"
+#include "core/system.h"
+#include "core/types.h"
 #include "schema/print.h"
+#include "system/events.h"
 #include "system/layers.h"
+#include "system/system_log.h"
+#include "troupe/message.h"
+#include "troupe/observe.h"
+#include "troupe/supervise.h"
+#include "troupe/test.h"
+
+bool tri_probes_are_open(tr_system *sys)
+{
+    tri_probes *probes = &tri_layers_of(sys)->probes;
+    tri_lock_take(&probes->lock);
+    bool any = !tri_list_is_empty(&probes->open);
+    tri_lock_drop(&probes->lock);
+    return any;
+}
+
+void tri_probes_free_all(tr_system *sys)
+{
+    tri_probes *probes = &tri_layers_of(sys)->probes;
+    TRI_CHECK(sys->magic == TRI_SYSTEM_MAGIC);
+    for (;;) {
+        tri_lock_take(&probes->lock);
+        tri_link *first = tri_list_first(&probes->open);
+        tri_lock_drop(&probes->lock);
+        if (first == NULL) {
+            return;
+        }
+        tr_probe_free(tri_list_item(first, tr_probe, link));
+    }
+}
+
+/* Puts the probe into the list of open probes, or takes it out. */
+static void set_open(tr_probe *probe, bool open)
+{
+    tri_probes *probes = &tri_layers_of(probe->box.sys)->probes;
+    tri_lock_take(&probes->lock);
+    if (open) {
+        tri_list_push_back(&probes->open, &probe->link);
+    } else {
+        tri_list_remove(&probe->link);
+    }
+    tri_lock_drop(&probes->lock);
+}
 
 tr_err tr_probe_new(tr_probe **out, tr_system *sys)
 {
+    TRI_CHECK(out != NULL);
+    TRI_CHECK(sys->magic == TRI_SYSTEM_MAGIC);
     *out = NULL;
     tr_probe *probe = tri_mem_calloc(&sys->mem, sizeof(*probe));
     if (probe == NULL) {
         return TR_ENOMEM;
     }
     probe->magic = TRI_PROBE_MAGIC;
-    tr_err err = tri_mailbox_open(&probe->box, sys);
+    tr_err err = tri_outside_box_open(&probe->box, sys);
     if (err != TR_OK) {
         free(probe);
         return err;
     }
-    // Relaxed: a count, looked at by whoever closes the system.
-    atomic_fetch_add_explicit(&tri_layers_of(sys)->probes, 1,
-                              memory_order_relaxed);
+    set_open(probe, true);
     *out = probe;
     return TR_OK;
 }
 
+/* Ends the loan of the last message; a request without a reply gets an error. */
 static void drop_last(tr_probe *probe)
 {
+    TRI_CHECK(probe->magic == TRI_PROBE_MAGIC);
     if (probe->last == NULL) {
         return;
     }
-    tri_actor_from who = tri_enter((tr_from){.probe = probe});
+    tri_caller who = tri_enter((tr_from){.probe = probe});
     tr_msg *msg = tri_msg_from(probe->last);
-    if (msg->node.flags & TRI_MSG_ASK) {
+    if ((msg->item.flags & (TRI_MSG_ASK | TRI_MSG_ANSWERED)) == TRI_MSG_ASK) {
         tri_answer_error(who.worker, msg, TR_ENOREPLY, NULL);
     } else {
         tri_msg_free(&who.worker->cache, msg);
@@ -50,55 +114,51 @@ static void drop_last(tr_probe *probe)
     probe->last = NULL;
 }
 
+static void unwatch_all(tr_probe *probe)
+{
+    tri_caller who = tri_enter((tr_from){.probe = probe});
+    tri_unwatch_all(who.worker, probe->box.cell);
+    tri_leave(&who);
+}
+
 void tr_probe_free(tr_probe *probe)
 {
     if (probe == NULL) {
         return;
     }
     drop_last(probe);
-    tri_probe_unwatch_all(probe);
-    tri_unsubscribe_ref(probe->box.sys, tr_probe_ref(probe));
-    // Relaxed: as in tr_probe_new.
-    atomic_fetch_sub_explicit(&tri_layers_of(probe->box.sys)->probes, 1,
-                              memory_order_relaxed);
-    tri_mailbox_close(&probe->box);
+    unwatch_all(probe);
+    tri_events_unsubscribe_all(probe->box.sys, tr_probe_ref(probe));
+    set_open(probe, false);
+    tri_outside_box_close(&probe->box);
     probe->magic = 0;
     free(probe);
 }
 
 tr_ref tr_probe_ref(tr_probe *probe)
 {
+    TRI_CHECK(probe->magic == TRI_PROBE_MAGIC);
     return tri_cell_ref(probe->box.sys, probe->box.cell);
 }
 
 /* ---- watching ---- */
 
-/* The probe's cell is nobody's turn: its map of watches is used directly. */
-static tr_err watch_for_probe(tr_probe *probe, tr_ref target)
-{
-    tri_actor_from who = tri_enter((tr_from){.probe = probe});
-    tr_err err =
-        tri_watch_ref(who.worker, who.sys, probe->box.cell, target, false);
-    tri_leave(&who);
-    return err;
-}
-
 void tr_probe_watch(tr_probe *probe, tr_ref ref)
 {
-    if (watch_for_probe(probe, ref) != TR_OK) {
+    TRI_CHECK(probe->magic == TRI_PROBE_MAGIC);
+    // No turn owns the probe's cell: its map of watches is changed directly,
+    // under the lock of tri_enter.
+    tri_caller who = tri_enter((tr_from){.probe = probe});
+    tr_err err =
+        tri_watch_ref(who.worker, who.sys, probe->box.cell, ref, false);
+    tri_leave(&who);
+    if (err != TR_OK) {
         tr_abort("tr_probe_watch", "out of memory");
     }
 }
 
-void tri_probe_unwatch_all(tr_probe *probe)
-{
-    tri_actor_from who = tri_enter((tr_from){.probe = probe});
-    tri_unwatch_all(who.worker, probe->box.cell);
-    tri_leave(&who);
-}
-
-static tr_err watch_or_not(tri_actor_from *who, tri_cell *watcher, tr_ref ref,
-                           bool on)
+/* Starts a watch, or ends it if `on` is false. */
+static tr_err set_watch(tri_caller *who, tri_cell *watcher, tr_ref ref, bool on)
 {
     if (!on) {
         tri_unwatch_ref(who->worker, watcher, ref);
@@ -107,18 +167,21 @@ static tr_err watch_or_not(tri_actor_from *who, tri_cell *watcher, tr_ref ref,
     return tri_watch_ref(who->worker, who->sys, watcher, ref, false);
 }
 
-/* A probe, or a thread that asks: its watches are under the outside's lock. */
-static tr_err for_outsider(tri_actor_from *who, tr_ref watcher, tr_ref ref,
-                           bool on)
+/*
+ * For a probe or a thread that asks: its watches are protected by the lock of
+ * the outside worker.
+ */
+static tr_err set_watch_outside(tri_caller *who, tr_ref watcher, tr_ref ref,
+                                bool on)
 {
     tr_err err = TR_OK;
     tri_cell *cell = tri_ref_cell(watcher);
     if (!who->locked) {
         tri_lock_take(&who->sys->outside_lock);
     }
-    // Relaxed: it changes under the lock.
+    // Relaxed: the id of an outside box changes under the lock.
     if (atomic_load_explicit(&cell->id, memory_order_relaxed) == watcher.id) {
-        err = watch_or_not(who, cell, ref, on);
+        err = set_watch(who, cell, ref, on);
     }
     if (!who->locked) {
         tri_lock_drop(&who->sys->outside_lock);
@@ -126,19 +189,20 @@ static tr_err for_outsider(tri_actor_from *who, tr_ref watcher, tr_ref ref,
     return err;
 }
 
-static void on_behalf(tr_from from, tr_ref watcher, tr_ref ref, bool on)
+/* Starts or ends a watch of `ref` for the actor, probe or thread `watcher`. */
+static void set_watch_for(tr_from from, tr_ref watcher, tr_ref ref, bool on)
 {
-    tri_actor_from who = tri_enter(from);
+    tri_caller who = tri_enter(from);
     tri_cell *cell = tri_ref_cell(watcher);
     tr_system *sys = who.sys;
     tr_err err = TR_OK;
     if ((watcher.cell >> 48) != sys->tag) {
-        // Nobody, or of another system: there is no one to tell.
+        // Nobody, or from another system: nothing can be delivered to it.
     } else if (who.ctx != NULL && tr_ref_eq(who.sender, watcher)) {
-        err = watch_or_not(&who, cell, ref, on);
+        err = set_watch(&who, cell, ref, on);
     } else if (atomic_load_explicit(&cell->flags, memory_order_relaxed) &
                TRI_CELL_OUTSIDE) {  // Relaxed: fixed at birth.
-        err = for_outsider(&who, watcher, ref, on);
+        err = set_watch_outside(&who, watcher, ref, on);
     } else {
         err = tri_watch_request(who.worker, sys, watcher, ref, on);
     }
@@ -152,34 +216,38 @@ static void on_behalf(tr_from from, tr_ref watcher, tr_ref ref, bool on)
 
 void(tr_watch_for)(tr_from from, tr_ref watcher, tr_ref ref)
 {
-    on_behalf(from, watcher, ref, true);
+    set_watch_for(from, watcher, ref, true);
 }
 
 void(tr_unwatch_for)(tr_from from, tr_ref watcher, tr_ref ref)
 {
-    on_behalf(from, watcher, ref, false);
+    set_watch_for(from, watcher, ref, false);
 }
 
 void(tr_probe_subscribe)(tr_probe *probe, const tr_type *type)
 {
-    if (tri_subscribe_ref(probe->box.sys, type, tr_probe_ref(probe)) != TR_OK) {
+    if (tri_events_subscribe(probe->box.sys, type, tr_probe_ref(probe)) !=
+        TR_OK) {
         tr_abort("tr_probe_subscribe", "out of memory");
     }
 }
 
 /* ---- expecting ---- */
 
-/* A notice of an end as the message it stands for; NULL: not expected. */
-static tri_node *terminated_message(tr_probe *probe, tri_watch *watch)
+/*
+ * Makes the message tr_terminated out of a notice, which it takes. Returns
+ * NULL if the watch has ended meanwhile or there is no memory.
+ */
+static tri_item *terminated_message(tr_probe *probe, tri_watch *watch)
 {
     tri_cell *cell = probe->box.cell;
-    tri_actor_from who = tri_enter((tr_from){.probe = probe});
+    tri_caller who = tri_enter((tr_from){.probe = probe});
     tri_ext *ext = tri_ext_of(cell);
     tri_watching *watching =
-        ext != NULL ? tri_map_get(&ext->watching, watch->key) : NULL;
-    tri_node *node = NULL;
+        ext != NULL ? tri_map_get(&ext->watch.watching, watch->key) : NULL;
+    tri_item *item = NULL;
     if (watching != NULL && watching->watch == watch) {
-        tri_map_remove(&ext->watching, watch->key);
+        tri_map_remove(&ext->watch.watching, watch->key);
         free(watching);
         tr_terminated notice = {.actor = watch->target,
                                 .reason = watch->reason};
@@ -187,31 +255,32 @@ static tri_node *terminated_message(tr_probe *probe, tri_watch *watch)
                                   &notice, false);
         if (msg != NULL) {
             msg->sender = (tr_ref){0};
-            node = &msg->node;
+            item = &msg->item;
         }
     }
     free(watch);
     tri_leave(&who);
-    return node;
+    return item;
 }
 
-static tri_node *next_message(tr_probe *probe, tr_nanos deadline)
+/* Returns the next message, or NULL at the deadline. Drops all other items. */
+static tri_item *next_message(tr_probe *probe, tr_nanos deadline)
 {
     for (;;) {
-        tri_node *node = tri_mailbox_wait(&probe->box, deadline);
-        if (node == NULL || node->kind == TRI_NODE_USER ||
-            node->kind == TRI_NODE_REPLY) {
-            return node;
+        tri_item *item = tri_outside_box_wait(&probe->box, deadline);
+        if (item == NULL || item->kind == TRI_ITEM_USER ||
+            item->kind == TRI_ITEM_REPLY) {
+            return item;
         }
-        if (node->kind == TRI_NODE_TERMINATED) {
-            node = terminated_message(probe, (tri_watch *)(void *)node);
-            if (node != NULL) {
-                return node;
+        if (item->kind == TRI_ITEM_TERMINATED) {
+            item = terminated_message(probe, (tri_watch *)(void *)item);
+            if (item != NULL) {
+                return item;
             }
             continue;
         }
-        tri_actor_from who = tri_enter((tr_from){.probe = probe});
-        tri_mailbox_drop(who.worker, tr_probe_ref(probe), node);
+        tri_caller who = tri_enter((tr_from){.probe = probe});
+        tri_outside_box_drop(who.worker, tr_probe_ref(probe), item);
         tri_leave(&who);
     }
 }
@@ -221,18 +290,18 @@ static tr_nanos deadline_for(tr_probe *probe, tr_nanos timeout)
     return tri_deadline_outside(probe->box.sys, timeout, TR_SECONDS(3));
 }
 
-/* What came, and of whom, as far as that is known. */
-static void show_got(tr_probe *probe, const tri_node *got, tri_text *out)
+/* Adds the message that came instead, and its sender if that is known. */
+static void show_got(tr_probe *probe, const tri_item *got, tri_text *out)
 {
     char shown[TRI_SHOWN_MAX], path[TRI_PATH_MAX];
-    const tr_msg *msg = tri_msg_from((tri_node *)(uintptr_t)got);
+    const tr_msg *msg = tri_msg_from((tri_item *)(uintptr_t)got);
     if (got->flags & TRI_MSG_ERROR) {
         const tri_error_reply *error = (const void *)msg->payload;
         tri_text_add(out, "an error, %s%s%s", tr_errname(error->err),
                      error->text != NULL ? ": " : "",
                      error->text != NULL ? error->text : "");
     } else if (got->type == NULL) {
-        tri_text_add(out, "what has no type");
+        tri_text_add(out, "a message without a type");
     } else {
         tri_print(got->type, msg->payload, shown, sizeof(shown), NULL);
         tri_text_add(out, "%s", shown);
@@ -244,7 +313,7 @@ static void show_got(tr_probe *probe, const tri_node *got, tri_text *out)
 }
 
 static TR_NORETURN void fail_at(tr_probe *probe, const char *site,
-                                const char *wanted, const tri_node *got)
+                                const char *wanted, const tri_item *got)
 {
     char text[2 * TRI_SHOWN_MAX + TRI_PATH_MAX];
     tri_text out;
@@ -261,34 +330,51 @@ static TR_NORETURN void fail_at(tr_probe *probe, const char *site,
 const void *(tr_expect)(tr_probe *probe, tr_nanos timeout, const tr_type *type,
                         const char *site)
 {
+    TRI_CHECK(type != NULL);
     drop_last(probe);
-    tri_node *node = next_message(probe, deadline_for(probe, timeout));
-    if (node == NULL || node->type == NULL ||
-        node->type->schema != type->schema) {
-        fail_at(probe, site, type->name, node);
+    tri_item *item = next_message(probe, deadline_for(probe, timeout));
+    if (item == NULL || item->type == NULL ||
+        item->type->schema != type->schema) {
+        fail_at(probe, site, type->name, item);
     }
-    probe->last = node;
-    return tri_msg_from(node)->payload;
+    probe->last = item;
+    return tri_msg_from(item)->payload;
 }
 
 const tr_msg *(tr_expect_any)(tr_probe *probe, tr_nanos timeout,
                               const char *site)
 {
     drop_last(probe);
-    tri_node *node = next_message(probe, deadline_for(probe, timeout));
-    if (node == NULL) {
-        fail_at(probe, site, "a message", node);
+    tri_item *item = next_message(probe, deadline_for(probe, timeout));
+    if (item == NULL) {
+        fail_at(probe, site, "a message", item);
     }
-    probe->last = node;
-    return tri_msg_from(node);
+    probe->last = item;
+    return tri_msg_from(item);
 }
 
 void(tr_expect_nothing)(tr_probe *probe, tr_nanos span, const char *site)
 {
     drop_last(probe);
     tri_world *world = probe->box.sys->world;
-    tri_node *node = next_message(probe, world->ops->mono(world) + span);
-    if (node != NULL) {
-        fail_at(probe, site, "nothing", node);
+    tri_item *item = next_message(probe, world->ops->mono(world) + span);
+    if (item != NULL) {
+        fail_at(probe, site, "nothing", item);
     }
+}
+
+tr_err(tr_probe_reply)(tr_probe *probe, const void *m, const void *payload)
+{
+    tr_msg *msg = tri_msg_of(m);
+    TRI_CHECK(probe->magic == TRI_PROBE_MAGIC);
+    if (probe->last == NULL || tri_msg_from(probe->last) != msg) {
+        tri_error_set(NULL, "tr_probe_reply: the message is not the last one "
+                            "that this probe has returned");
+        return TR_EINVAL;
+    }
+    tri_caller who = tri_enter((tr_from){.probe = probe});
+    tr_err err =
+        tri_answer_borrow(who.worker, msg, tr_probe_ref(probe), payload);
+    tri_leave(&who);
+    return err;
 }

@@ -1,22 +1,46 @@
 /*
- * reminders_book.c - reminders in memory, and looking into the store.
+ * reminders_book.c - reminders in memory, and reading them from the store.
  *
- * A book has those of one store that are due within HORIZON and whose kind is
- * hosted here, by key and name, each with a timer. Looking is asking all
- * shards of the store, SHARDS_AT_ONCE at a time.
+ * A book has the reminders of one store that are due within HORIZON and whose
+ * kind is hosted here, by id, each with a timer. To read a store is to ask all
+ * of its shards, SHARDS_AT_ONCE at a time.
  *
  * Invariant: a reminder in a book is the one that the store had at the last
- * look, or that was set since; one that is being delivered is in none.
+ * read, or that was set since. One that is being delivered is in no book.
  */
+#include "system/reminders_book.h"
+
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/check.h"
+#include "base/lock.h"
+#include "base/map.h"
+#include "core/cell/mem.h"
+#include "core/run/user_timer.h"
+#include "core/system.h"
+#include "core/up.h"
+#include "storage/store_op.h"
+#include "system/layers.h"
 #include "system/reminders.h"
+#include "system/store_request.h"
+#include "system/system_log.h"
+#include "troupe/observe.h"
+#include "troupe/storage.h"
+#include "troupe/system.h"
 
-enum { SHARDS_AT_ONCE = 512 };  // questions in one batch
+enum { SHARDS_AT_ONCE = 512 };  // operations of one request
 #define HORIZON TR_MINUTES(10)
 
-/* ---- what is in memory ---- */
+/* ---- in memory ---- */
+
+tri_reminders *tri_reminders_of(tr_system *sys)
+{
+    // Acquire: pairs with tri_reminders_host.
+    return atomic_load_explicit(&tri_layers_of(sys)->reminders.reminders,
+                                memory_order_acquire);
+}
 
 bool tri_reminder_is(const void *value, const void *id, size_t size)
 {
@@ -28,6 +52,8 @@ tri_reminder *tri_reminder_new(tri_reminders *r, tri_reminder_book *b,
                                tri_store_bytes key, tri_store_bytes name,
                                uint64_t due, tri_store_bytes bytes)
 {
+    TRI_CHECK(key.size <= TRI_STORE_KEY_MAX);
+    TRI_CHECK(name.size <= TRI_STORE_NAME_MAX);
     size_t id_size = key.size + 1 + name.size;
     tri_reminder *e =
         tri_mem_calloc(&r->sys->mem, sizeof(*e) + id_size + 2 + bytes.size);
@@ -46,9 +72,10 @@ tri_reminder *tri_reminder_new(tri_reminders *r, tri_reminder_book *b,
     return e;
 }
 
-/* Writes what the map finds an entry by; returns its size. */
 size_t tri_reminder_id(char *out, tri_store_bytes key, tri_store_bytes name)
 {
+    TRI_CHECK(key.size <= TRI_STORE_KEY_MAX);
+    TRI_CHECK(name.size <= TRI_STORE_NAME_MAX);
     memcpy(out, key.at, key.size);
     out[key.size] = '\0';
     memcpy(out + key.size + 1, name.at, name.size);
@@ -66,12 +93,9 @@ void tri_reminder_drop(tr_ctx *ctx, tri_reminder *e)
     }
 }
 
-/*
- * Its timer goes off after that time, at the earliest now. Without memory the
- * next look into the store arms it.
- */
 void tri_reminder_arm(tr_ctx *ctx, tri_reminder *e, tr_nanos span)
 {
+    TRI_CHECK(e != NULL);
     if (e->timer.id != 0) {
         tr_cancel(ctx, e->timer);
     }
@@ -85,12 +109,12 @@ tr_nanos tri_reminder_left(tri_reminders *r, const tri_reminder *e)
     return e->due > now ? (tr_nanos)(e->due - now) : 0;
 }
 
-/* Puts it into its book, unless a newer one of that name is there. */
 void tri_reminder_keep(tr_ctx *ctx, tri_reminder *e, tr_nanos span)
 {
+    TRI_CHECK(e->book != NULL);
     tri_reminder_book *b = e->book;
     if (e->due > b->until && e->attempts == 0) {
-        free(e);  // a later look will find it
+        free(e);  // a later read will find it
     } else if (tri_map_get_bytes(&b->entries, e->text, e->id_size) != NULL ||
                tri_map_put_bytes(&b->entries, e->text, e->id_size, e) !=
                    TR_OK) {
@@ -100,6 +124,19 @@ void tri_reminder_keep(tr_ctx *ctx, tri_reminder *e, tr_nanos span)
     }
 }
 
+void tri_reminder_book_free(tri_reminder_book *b)
+{
+    TRI_CHECK(b != NULL);
+    tri_reminder *e;
+    for (tri_map_iter it = tri_map_iter_begin(&b->entries);
+         (e = tri_map_iter_next(&b->entries, &it)) != NULL;) {
+        free(e);
+    }
+    tri_map_fini(&b->entries);
+    free(b);
+}
+
+/* True if a reminder with this id is being delivered and not superseded. */
 static bool is_fired(tri_reminders *r, const tri_reminder_book *b,
                      const char *id, size_t size)
 {
@@ -112,7 +149,6 @@ static bool is_fired(tri_reminders *r, const tri_reminder_book *b,
     return found;
 }
 
-/* The part of a key behind `namespace::`, or NULL if it is another's. */
 const char *tri_reminders_kind(tri_reminders *r, const char *key, size_t size)
 {
     const char *ns = r->sys->options.ns != NULL ? r->sys->options.ns : "local";
@@ -125,6 +161,7 @@ const char *tri_reminders_kind(tri_reminders *r, const char *key, size_t size)
 
 const tr_handler *tri_reminders_taker(const tr_actor_def *def, const char *type)
 {
+    TRI_CHECK(type != NULL);
     for (size_t i = 0; i < def->handler_count; i++) {
         const tr_handler *h = &def->handlers[i];
         if ((h->flags & TR_REMINDER) && strcmp(h->type->name, type) == 0) {
@@ -134,7 +171,6 @@ const tr_handler *tri_reminders_taker(const tr_actor_def *def, const char *type)
     return NULL;
 }
 
-/* A host of the key's kind, which takes this type unless it is NULL. */
 const tri_reminder_host *tri_reminders_host_of(tri_reminders *r,
                                                const tr_storage *storage,
                                                tri_store_bytes key,
@@ -155,12 +191,23 @@ const tri_reminder_host *tri_reminders_host_of(tri_reminders *r,
     return NULL;
 }
 
-/* ---- looking into the store ---- */
+tri_reminder_book *tri_reminders_book(tri_reminders *r,
+                                      const tr_storage *storage)
+{
+    tri_reminder_book *b = r->books;
+    while (b != NULL && b->storage != storage) {
+        b = b->next;
+    }
+    return b;
+}
 
+/* ---- reading the store ---- */
+
+/* Takes a row into the book, unless it is there, in delivery, or not hosted. */
 static void take_row(tr_ctx *ctx, tri_reminders *r, tri_reminder_book *b,
                      const tri_store_row *row)
 {
-    char id[TRI_STORE_KEY_MAX + 1 + TRI_STORE_NAME_MAX];
+    char id[TRI_REMINDER_ID_MAX];
     size_t size = tri_reminder_id(id, row->key, row->name);
     tri_reminder *old = tri_map_get_bytes(&b->entries, id, size);
     if (tri_reminders_host_of(r, b->storage, row->key, NULL) == NULL ||
@@ -181,10 +228,11 @@ static void take_row(tr_ctx *ctx, tri_reminders *r, tri_reminder_book *b,
     }
 }
 
-/* Takes the rows of an answer. True: there are more, behind *last. */
+/* Takes the rows of an answer. Returns true if there are more, behind *last. */
 static bool take_rows(tr_ctx *ctx, tri_reminders *r, tri_reminder_book *b,
                       const tri_store_op *op, tri_store_row *last)
 {
+    TRI_CHECK(op->err == TR_OK);
     tri_store_row row;
     for (size_t at = 0; tri_store_row_next(op, &at, &row);) {
         take_row(ctx, r, b, &row);
@@ -200,15 +248,17 @@ static tr_err fail_read(tri_reminders *r, const tri_store_op *op)
     return op->err;
 }
 
-/* Where a look into a shard goes on. */
-typedef struct place {
+/* The row behind which reading a shard continues. */
+typedef struct position {
     uint64_t number;
     size_t key_size, name_size;
     char key[TRI_STORE_KEY_MAX], name[TRI_STORE_NAME_MAX];
-} place;
+} position;
 
-static void place_set(place *at, const tri_store_row *last)
+static void position_set(position *at, const tri_store_row *last)
 {
+    TRI_CHECK(last->key.size <= TRI_STORE_KEY_MAX);
+    TRI_CHECK(last->name.size <= TRI_STORE_NAME_MAX);
     at->number = last->number;
     at->key_size = last->key.size;
     at->name_size = last->name.size;
@@ -216,68 +266,91 @@ static void place_set(place *at, const tri_store_row *last)
     memcpy(at->name, last->name.at, last->name.size);
 }
 
-/* The rows of one shard behind that place. */
+/* Makes a request for the rows of a shard behind *at. */
+static tr_err rest_request(tr_ctx *ctx, const tri_reminder_book *b,
+                           uint32_t shard, uint64_t until, const position *at,
+                           tri_store_request **out)
+{
+    TR_TRY(tri_store_request_new(ctx, TR_STORE_REMINDERS, 0, out));
+    tri_store_request *request = *out;
+    request->storage = b->storage;
+    request->op.shard = shard;
+    request->op.number = until;
+    request->op.after = at->number;
+    memcpy(request->key, at->key, at->key_size);
+    memcpy(request->name, at->name, at->name_size);
+    request->op.key = (tri_store_bytes){request->key, at->key_size};
+    request->op.name = (tri_store_bytes){request->name, at->name_size};
+    return TR_OK;
+}
+
+/* Reads the rows of one shard behind *at. */
 static tr_err read_rest(tr_ctx *ctx, tri_reminders *r, tri_reminder_book *b,
-                        uint32_t shard, uint64_t until, place *at)
+                        uint32_t shard, uint64_t until, position *at)
 {
     for (bool more = true; more;) {
-        tri_question *q;
+        tri_store_request *request;
         tri_store_row last;
-        TR_TRY(tri_question_new(ctx, TR_STORE_REMINDERS, 0, &q));
-        q->storage = b->storage;
-        q->op.shard = shard;
-        q->op.number = until;
-        q->op.after = at->number;
-        memcpy(q->key, at->key, at->key_size);
-        memcpy(q->name, at->name, at->name_size);
-        q->op.key = (tri_store_bytes){q->key, at->key_size};
-        q->op.name = (tri_store_bytes){q->name, at->name_size};
-        TR_TRY(tri_question_ask(ctx, q, "reminders"));
-        tr_err err = q->op.err == TR_OK ? TR_OK : fail_read(r, &q->op);
-        more = err == TR_OK && take_rows(ctx, r, b, &q->op, &last);
+        TR_TRY(rest_request(ctx, b, shard, until, at, &request));
+        TR_TRY(tri_store_request_ask(ctx, request, "reminders"));
+        tr_err err =
+            request->op.err == TR_OK ? TR_OK : fail_read(r, &request->op);
+        more = err == TR_OK && take_rows(ctx, r, b, &request->op, &last);
         if (more) {
-            place_set(at, &last);
+            position_set(at, &last);
         }
-        tri_question_free(q);
+        tri_store_request_free(request);
         TR_TRY(err);
     }
     return TR_OK;
 }
 
-/* *some: at least one shard could be read. */
+/* Makes a request for the first rows of `count` shards. */
+static tr_err shards_request(tr_ctx *ctx, const tri_reminder_book *b,
+                             uint32_t first, uint32_t count, uint64_t until,
+                             tri_store_request **out)
+{
+    TR_TRY(tri_store_request_new(ctx, TR_STORE_REMINDERS, 0, out));
+    tri_store_request *request = *out;
+    tr_err err = tri_store_request_ops(request, count);
+    if (err != TR_OK) {
+        tri_store_request_free(request);
+        return err;
+    }
+    request->storage = b->storage;
+    for (uint32_t i = 0; i < count; i++) {
+        request->ops[i].call = TR_STORE_REMINDERS;
+        request->ops[i].shard = first + i;
+        request->ops[i].number = until;
+    }
+    return TR_OK;
+}
+
+/* Reads `count` shards. Sets *some if at least one could be read. */
 static tr_err read_shards(tr_ctx *ctx, tri_reminders *r, tri_reminder_book *b,
                           uint32_t first, uint32_t count, uint64_t until,
                           bool *some)
 {
-    tri_question *q;
-    TR_TRY(tri_question_new(ctx, TR_STORE_REMINDERS, 0, &q));
-    tr_err err = tri_question_ops(q, count);
-    if (err != TR_OK) {
-        tri_question_free(q);
-        return err;
-    }
-    q->storage = b->storage;
+    tri_store_request *request;
+    tr_err err = TR_OK;
+    TR_TRY(shards_request(ctx, b, first, count, until, &request));
+    TR_TRY(tri_store_request_ask(ctx, request, "reminders"));
     for (uint32_t i = 0; i < count; i++) {
-        q->ops[i].call = TR_STORE_REMINDERS;
-        q->ops[i].shard = first + i;
-        q->ops[i].number = until;
-    }
-    TR_TRY(tri_question_ask(ctx, q, "reminders"));
-    for (uint32_t i = 0; i < count; i++) {
+        const tri_store_op *op = &request->ops[i];
         tri_store_row last;
-        tr_err one = q->ops[i].err;
+        tr_err one = op->err;
         *some |= one == TR_OK;
         if (one != TR_OK) {
-            err = err == TR_OK ? fail_read(r, &q->ops[i]) : err;
-        } else if (take_rows(ctx, r, b, &q->ops[i], &last)) {
-            place at;
-            place_set(&at, &last);
+            err = err == TR_OK ? fail_read(r, op) : err;
+        } else if (take_rows(ctx, r, b, op, &last)) {
+            position at;
+            position_set(&at, &last);
             one = read_rest(ctx, r, b, first + i, until, &at);
         }
-        // What is damaged in one shard is no reason to miss the others.
+        // One damaged shard is no reason to miss the others.
         err = err == TR_OK ? one : err;
     }
-    tri_question_free(q);
+    tri_store_request_free(request);
     return err;
 }
 
@@ -286,9 +359,10 @@ tr_err tri_reminders_read(tr_ctx *ctx, tri_reminders *r, tri_reminder_book *b)
     const tri_virtual_ops *ops = tri_virtual_ops_of(r->sys);
     uint32_t shards = ops != NULL ? ops->shards : 1;
     uint64_t until = tri_reminders_wall(r->sys) + HORIZON;
-    b->until = until > b->until ? until : b->until;  // what is set meanwhile
+    b->until =
+        until > b->until ? until : b->until;  // for what is set meanwhile
     tr_err err = TR_OK;
-    bool some = true;  // else the store cannot be reached: enough is known
+    bool some = true;  // false: the store cannot be reached, so give up
     for (uint32_t at = 0; at < shards && some; at += SHARDS_AT_ONCE) {
         uint32_t left = shards - at;
         some = false;
@@ -298,14 +372,4 @@ tr_err tri_reminders_read(tr_ctx *ctx, tri_reminders *r, tri_reminder_book *b)
         err = err == TR_OK ? one : err;
     }
     return err;
-}
-
-tri_reminder_book *tri_reminders_book(tri_reminders *r,
-                                      const tr_storage *storage)
-{
-    tri_reminder_book *b = r->books;
-    while (b != NULL && b->storage != storage) {
-        b = b->next;
-    }
-    return b;
 }

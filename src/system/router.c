@@ -1,44 +1,76 @@
 /*
  * router.c - one ref in front of several workers that share its mail.
  *
- * A router is an actor whose children are the workers; each message it gets
- * is passed on as it came, with its sender and its asker. So workers are
- * supervised like any other children: by the policy in their options. One that
- * has ended leaves the router, and the router ends with the last.
+ * A router is an actor whose children are the workers. It forwards each
+ * message as it came, with its sender and its asker. The workers are
+ * supervised like any other children, by the policy in their options. A worker
+ * that has ended leaves the router, and the router ends with the last.
  *
- * What it spawns its workers with must outlive the caller's options and every
- * restart of the router: the plan is a copy in one block, kept in a list of
- * the system and freed when the router has ended.
+ * The options of the workers must outlive the caller's and every restart of
+ * the router: the plan is a copy in one block, in a list of the system, and is
+ * freed when the router has ended.
  */
+#include "system/router.h"
+
+#include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/hash.h"
+#include "base/list.h"
+#include "base/lock.h"
 #include "base/options.h"
+#include "base/world.h"
+#include "core/caller.h"
+#include "core/cell/behaviour.h"
+#include "core/cell/cell.h"
+#include "core/cell/mem.h"
+#include "core/cell/message.h"
+#include "core/cell/props.h"
+#include "core/cell/ref.h"
+#include "core/mail/keep.h"
+#include "core/mail/send.h"
+#include "core/run/context.h"
+#include "core/run/worker.h"
+#include "core/system.h"
+#include "core/up.h"
 #include "schema/field.h"
+#include "schema/pack.h"
+#include "system/fan_out.h"
 #include "system/layers.h"
+#include "troupe/macros.h"
+#include "troupe/message.h"
+#include "troupe/observe.h"
+#include "troupe/supervise.h"
+#include "troupe/system.h"
 
-enum { WORKERS_MAX = 1 << 16 };
+enum {
+    WORKERS_MAX = 1 << 16,
+    ROOM_FIRST = 8,  // refs of workers; doubled when full
+};
 
-struct tri_router_plan {
-    struct tri_router_plan *next, *prev;  // in tri_layers.plans
+typedef struct router_plan {
+    tri_link link;  // in tri_routers.plans
     const tr_actor_def *def;
     tr_routing routing;
     uint32_t count;
     tr_spawn_options worker;
     tr_supervision supervision;
+    tri_fan_out fan_out;  // limit UINT32_MAX: none
     char *field;
-    unsigned char room[];  // field, dispatcher and the workers' first state
-};
+    unsigned char room[];  // the workers' first state, field and dispatcher
+} router_plan;
 
 typedef struct Router {
-    tri_router_plan *plan;
-    tr_ref *workers;  // in the actor's heap
+    router_plan *plan;
+    tr_ref *workers;  // in the actor's heap, oldest first
     uint32_t count;
     uint32_t room;
-    uint32_t next;   // round robin
-    uint32_t named;  // of the next worker
+    uint32_t next;   // for round robin
+    uint32_t named;  // number of the next worker, which is its name
 } Router;
 
 /* ---- the plan ---- */
@@ -48,8 +80,10 @@ static size_t text_size(const char *text)
     return text != NULL ? strlen(text) + 1 : 0;
 }
 
+/* Copies the text to *room and moves that behind it. NULL stays NULL. */
 static char *put_text(unsigned char **room, const char *text)
 {
+    TRI_CHECK(room != NULL);
     size_t size = text_size(text);
     if (size == 0) {
         return NULL;
@@ -68,12 +102,36 @@ static tr_err plan_check(const tr_router_options *o,
         worker->name != NULL) {
         return TR_EINVAL;
     }
-    return TR_OK;
+    tr_fan_out wanted = {sizeof(wanted), o->limit, o->overflow};
+    tri_fan_out unused;
+    return tri_fan_out_take(NULL, &wanted, UINT32_MAX, &unused);
 }
 
-/* Copies what the options point to. The caller owns *out. */
+/* Fills in a plan with room for what the options point to. */
+static void plan_fill(router_plan *plan, const tr_router_options *o,
+                      const tr_spawn_options *worker, size_t init_size)
+{
+    unsigned char *room = plan->room;
+    plan->routing = o->routing;
+    plan->fan_out = (tri_fan_out){o->limit != 0 ? o->limit : UINT32_MAX,
+                                  (uint8_t)o->overflow};
+    plan->worker = *worker;
+    if (init_size > 0) {  // first: it is aligned there
+        tri_init_copy(plan->def, worker, room);
+        plan->worker.init = room;
+        room += init_size;
+    }
+    plan->field = put_text(&room, o->field);
+    plan->worker.dispatcher = put_text(&room, worker->dispatcher);
+    if (worker->supervision != NULL) {
+        plan->worker.supervision = &plan->supervision;
+    }
+    plan->worker.watch = true;
+}
+
+/* Copies the options and what they point to. The caller owns *out. */
 static tr_err plan_new(tr_system *sys, const tr_actor_def *def,
-                       const tr_router_options *o, tri_router_plan **out)
+                       const tr_router_options *o, router_plan **out)
 {
     tr_spawn_options worker = {.size = sizeof(worker)};
     if (o->worker != NULL &&
@@ -83,10 +141,16 @@ static tr_err plan_new(tr_system *sys, const tr_actor_def *def,
         return TR_EINVAL;
     }
     TR_TRY(plan_check(o, &worker));
-    size_t init = worker.init != NULL ? worker.init_size : 0;
-    tri_router_plan *plan =
-        tri_mem_calloc(&sys->mem, sizeof(*plan) + init + text_size(o->field) +
-                                      text_size(worker.dispatcher));
+    if (worker.init != NULL && worker.init_size != def->state_size) {
+        return TR_EINVAL;
+    }
+    size_t init_size = tri_init_size(def, &worker);
+    if (init_size == SIZE_MAX) {
+        return TR_ELIMIT;
+    }
+    router_plan *plan = tri_mem_calloc(
+        &sys->mem, sizeof(*plan) + init_size + text_size(o->field) +
+                       text_size(worker.dispatcher));
     if (plan == NULL) {
         return TR_ENOMEM;
     }
@@ -98,56 +162,53 @@ static tr_err plan_new(tr_system *sys, const tr_actor_def *def,
         return TR_EINVAL;
     }
     plan->def = def;
-    plan->routing = o->routing;
     plan->count = o->count != 0 ? o->count : sys->options.workers;
-    plan->worker = worker;
-    unsigned char *room = plan->room;
-    if (init > 0) {  // first: it is aligned there
-        memcpy(room, worker.init, init);
-        plan->worker.init = room;
-        room += init;
-    }
-    plan->field = put_text(&room, o->field);
-    plan->worker.dispatcher = put_text(&room, worker.dispatcher);
-    if (worker.supervision != NULL) {
-        plan->worker.supervision = &plan->supervision;
-    }
-    plan->worker.watch = true;
+    plan_fill(plan, o, &worker, init_size);
     *out = plan;
     return TR_OK;
 }
 
-static void plan_link(tri_layers *layers, tri_router_plan *plan)
+static tri_routers *routers_of(tr_system *sys)
 {
-    tri_lock_take(&layers->plans_lock);
-    plan->next = layers->plans;
-    if (layers->plans != NULL) {
-        layers->plans->prev = plan;
-    }
-    layers->plans = plan;
-    tri_lock_drop(&layers->plans_lock);
+    return &tri_layers_of(sys)->routers;
 }
 
-static void plan_free(tri_layers *layers, tri_router_plan *plan)
+static void plan_link(tri_routers *routers, router_plan *plan)
 {
-    tri_lock_take(&layers->plans_lock);
-    if (plan->prev != NULL) {
-        plan->prev->next = plan->next;
-    } else {
-        layers->plans = plan->next;
+    tri_lock_take(&routers->lock);
+    tri_list_push_front(&routers->plans, &plan->link);
+    tri_lock_drop(&routers->lock);
+}
+
+/* Frees a plan and what its first state holds. */
+static void plan_drop(router_plan *plan)
+{
+    const tr_type *type = tri_init_type(plan->def, &plan->worker);
+    if (type != NULL) {
+        tri_pack_release(type, plan->room);
     }
-    if (plan->next != NULL) {
-        plan->next->prev = plan->prev;
-    }
-    tri_lock_drop(&layers->plans_lock);
     free(plan);
+}
+
+static void plan_free(tri_routers *routers, router_plan *plan)
+{
+    TRI_CHECK(plan != NULL);
+    tri_lock_take(&routers->lock);
+    tri_list_remove(&plan->link);
+    tri_lock_drop(&routers->lock);
+    plan_drop(plan);
+}
+
+void tri_routers_init(tri_routers *routers)
+{
+    tri_list_init(&routers->plans);
 }
 
 void tri_routers_free(tr_system *sys)
 {
-    tri_layers *layers = tri_layers_of(sys);
-    while (layers->plans != NULL) {
-        plan_free(layers, layers->plans);
+    tri_link *link;
+    while ((link = tri_list_pop_front(&routers_of(sys)->plans)) != NULL) {
+        plan_drop(tri_container_of(link, router_plan, link));
     }
 }
 
@@ -155,6 +216,7 @@ void tri_routers_free(tr_system *sys)
 
 static tr_err add_worker(tr_ctx *ctx, Router *self)
 {
+    TRI_CHECK(self->plan != NULL);
     char name[16];
     snprintf(name, sizeof(name), "%u", self->named);
     tr_spawn_options options = self->plan->worker;
@@ -164,7 +226,7 @@ static tr_err add_worker(tr_ctx *ctx, Router *self)
         return tr_ref_err(ref);
     }
     if (self->count == self->room) {
-        self->room = self->room == 0 ? 8 : self->room * 2;
+        self->room = self->room == 0 ? ROOM_FIRST : self->room * 2;
         self->workers =
             tr_realloc(ctx, self->workers, self->room * sizeof(*self->workers));
     }
@@ -181,7 +243,7 @@ static tr_err router_start(tr_ctx *ctx, Router *self)
     return TR_OK;
 }
 
-/* The newest go first; what they still have in their queues they handle. */
+/* The newest workers leave first, after the mail that they have. */
 static tr_err router_resize(tr_ctx *ctx, Router *self, const tr_resize *m)
 {
     if (m->count == 0 || m->count > WORKERS_MAX) {
@@ -199,6 +261,7 @@ static tr_err router_resize(tr_ctx *ctx, Router *self, const tr_resize *m)
     return TR_OK;
 }
 
+/* A worker has ended. */
 static tr_err router_lost(tr_ctx *ctx, Router *self, const tr_terminated *m)
 {
     for (uint32_t i = 0; i < self->count; i++) {
@@ -219,22 +282,26 @@ static tr_err router_lost(tr_ctx *ctx, Router *self, const tr_terminated *m)
 
 static uint32_t next_of(Router *self)
 {
+    TRI_CHECK(self->count > 0);
     return self->next++ % self->count;
 }
 
 static uint32_t random_of(tr_ctx *ctx, const Router *self)
 {
+    TRI_CHECK(self->count > 0);
     tri_world *world = ctx->sys->world;
     return (uint32_t)(world->ops->random(world) % self->count);
 }
 
+/* The worker with the least mail; equal ones take turns. */
 static uint32_t least_of(Router *self)
 {
-    uint32_t first = next_of(self);  // equals take turns
+    uint32_t first = next_of(self);
     uint32_t best = first, depth = UINT32_MAX;
     for (uint32_t i = 0; i < self->count; i++) {
         uint32_t at = (first + i) % self->count;
-        // A cell stays a cell: a stale look is only a bad estimate.
+        // The memory of a cell stays a cell, so a stale ref is only a bad
+        // estimate.
         uint32_t its = tri_depth(tri_ref_cell(self->workers[at]));
         if (its < depth) {
             depth = its;
@@ -254,6 +321,7 @@ static const tr_field *field_named(const tr_type *type, const char *name)
     return NULL;
 }
 
+/* Hashes one value; 0 for a kind of field that cannot be a key. */
 static uint64_t hash_field(const tr_field *field, const void *payload)
 {
     const char *at = (const char *)payload + field->offset;
@@ -272,10 +340,13 @@ static uint64_t hash_field(const tr_field *field, const void *payload)
         tr_field value = tri_field_element(field);  // at the same place
         return tri_optional_has(&value, at) ? hash_field(&value, at) : 0;
     }
-    return 0;  // no key: one worker for all
+    return 0;
 }
 
-/* The worker with the highest hash: few keys move when their number changes. */
+/*
+ * The worker whose hash with the key is the highest (rendezvous hashing): few
+ * keys move when the number of workers changes.
+ */
 static uint32_t hash_of(Router *self, const tr_msg *m)
 {
     const tr_field *field = field_named(tr_msg_type(m), self->plan->field);
@@ -295,7 +366,42 @@ static uint32_t hash_of(Router *self, const tr_msg *m)
     return best;
 }
 
-/* Copies for all but the first, which gets the message itself. */
+/* ---- passing on ---- */
+
+/*
+ * Passes m on to worker `at`, or makes a dead letter of it if the worker has
+ * as many messages as the router allows. Takes m from the turn.
+ */
+static void pass_on(tr_ctx *ctx, const Router *self, uint32_t at,
+                    const tr_msg *m)
+{
+    tr_ref to = self->workers[at];
+    if (tri_fan_out_admits(ctx->worker, to, self->plan->fan_out)) {
+        tr_forward(ctx, to, m);
+    } else {
+        tri_dead(ctx->worker, to, tri_msg_take(ctx, m), TR_DEAD_FULL);
+    }
+}
+
+/* True if the worker may get one more message. */
+static bool is_open(const Router *self, uint32_t at)
+{
+    return tri_depth(tri_ref_cell(self->workers[at])) <
+           self->plan->fan_out.limit;
+}
+
+/* Returns the first worker from `at` on that is open, or `at`. */
+static uint32_t open_from(const Router *self, uint32_t at)
+{
+    for (uint32_t i = 0; i < self->count; i++) {
+        if (is_open(self, (at + i) % self->count)) {
+            return (at + i) % self->count;
+        }
+    }
+    return at;
+}
+
+/* Sends copies to all but the first worker, which gets the message itself. */
 static void broadcast(tr_ctx *ctx, Router *self, const tr_msg *m)
 {
     for (uint32_t i = 1; i < self->count; i++) {
@@ -306,25 +412,31 @@ static void broadcast(tr_ctx *ctx, Router *self, const tr_msg *m)
                                            tr_msg_type(m), TR_DEAD_NO_MEMORY);
             continue;
         }
-        tri_actor_from who = {
+        copy->sender = m->sender;
+        if (!tri_fan_out_admits(ctx->worker, self->workers[i],
+                                self->plan->fan_out)) {
+            tri_dead(ctx->worker, self->workers[i], copy, TR_DEAD_FULL);
+            continue;
+        }
+        tri_caller who = {
             .sys = ctx->sys, .worker = ctx->worker, .sender = m->sender};
         tri_send(&who, self->workers[i], copy);
     }
-    tr_forward(ctx, self->workers[0], m);
+    pass_on(ctx, self, 0, m);
 }
 
 static tr_err route(tr_ctx *ctx, Router *self, const tr_msg *m)
 {
     uint32_t at = 0;
     if (self->count == 0) {
-        return TR_EGONE;  // the last has just ended, and so do we
+        return TR_EGONE;  // the last worker has ended, and the router is ending
     }
     switch (self->plan->routing) {
     case TR_ROUND_ROBIN:
-        at = next_of(self);
+        at = open_from(self, next_of(self));
         break;
     case TR_RANDOM:
-        at = random_of(ctx, self);
+        at = open_from(self, random_of(ctx, self));
         break;
     case TR_LEAST_LOADED:
         at = least_of(self);
@@ -336,7 +448,7 @@ static tr_err route(tr_ctx *ctx, Router *self, const tr_msg *m)
         broadcast(ctx, self, m);
         return TR_OK;
     }
-    tr_forward(ctx, self->workers[at], m);
+    pass_on(ctx, self, at, m);
     return TR_OK;
 }
 
@@ -349,7 +461,7 @@ void tri_router_ended(tr_system *sys, tri_cell *cell)
     const tri_behaviour *behaviour = tri_cell_behaviour(cell);
     if (behaviour != NULL && behaviour->def == &router) {
         const Router *first = (const Router *)(const void *)cell->props->init;
-        plan_free(tri_layers_of(sys), first->plan);
+        plan_free(routers_of(sys), first->plan);
     }
 }
 
@@ -363,15 +475,15 @@ tr_ref(tr_router)(tr_from from, const tr_actor_def *worker,
                           options)) {
         return (tr_ref){0, TR_EINVAL};
     }
-    tri_actor_from who = tri_enter(from);
+    tri_caller who = tri_enter(from);
     tr_system *sys = who.sys;
     tri_leave(&who);
-    tri_router_plan *plan = NULL;
+    router_plan *plan = NULL;
     tr_err err = plan_new(sys, worker, &o, &plan);
     if (err != TR_OK) {
         return (tr_ref){0, err};
     }
-    plan_link(tri_layers_of(sys), plan);
+    plan_link(routers_of(sys), plan);
     tr_spawn_options spawn = {.size = sizeof(spawn),
                               .name = o.name,
                               .init = &(const Router){.plan = plan},
@@ -379,7 +491,7 @@ tr_ref(tr_router)(tr_from from, const tr_actor_def *worker,
                               .init_size = sizeof(Router)};
     tr_ref ref = (tr_spawn)(from, &router, &spawn);
     if (tr_ref_err(ref) != TR_OK) {
-        plan_free(tri_layers_of(sys), plan);
+        plan_free(routers_of(sys), plan);
     }
     return ref;
 }

@@ -1,11 +1,55 @@
 /*
- * up.c - what the core tells the system layer: the table behind sys->up.
+ * up.c - what the system layer does when the core calls it: the functions
+ * behind sys->up (core/up.h).
+ *
+ * Most of them count, log, and publish an event.
  */
+#include "system/up.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdio.h>
 
+#include "base/check.h"
+#include "base/text.h"
+#include "base/world.h"
+#include "core/caller.h"
+#include "core/cell/cell.h"
+#include "core/cell/cell_path.h"
+#include "core/cell/ext.h"
+#include "core/cell/message.h"
+#include "core/life/failure.h"
+#include "core/life/lifecycle.h"
+#include "core/mail/send.h"
+#include "core/run/clock.h"
+#include "core/run/waiting.h"
+#include "core/run/worker.h"
+#include "core/system.h"
+#include "core/types.h"
+#include "core/up.h"
+#include "system/deadletter.h"
+#include "system/events.h"
+#include "system/guardian.h"
+#include "system/hooks.h"
 #include "system/layers.h"
+#include "system/persist.h"
+#include "system/poll.h"
+#include "system/router.h"
+#include "system/shutdown.h"
+#include "system/system_log.h"
+#include "system/topics.h"
+#include "troupe/message.h"
+#include "troupe/observe.h"
+#include "troupe/supervise.h"
+#include "troupe/system.h"
 
-#define ALARM_PAUSE TR_SECONDS(1)
+#define ALARM_PAUSE TR_SECONDS(1)  // between two alarms about one actor
+
+static tri_up_state *up_of(tr_system *sys)
+{
+    return &tri_layers_of(sys)->up;
+}
 
 static void lifecycle(tri_worker *worker, tri_cell *cell, tr_state state)
 {
@@ -26,15 +70,14 @@ static void lifecycle(tri_worker *worker, tri_cell *cell, tr_state state)
 static void unhandled(tri_worker *worker, tri_cell *cell, tr_msg *msg)
 {
     tr_system *sys = worker->sys;
-    const tr_type *type = msg->node.type;
-    if (cell == tri_layers_of(sys)->dead_letters) {  // X41: sent there
+    const tr_type *type = msg->item.type;
+    if (tri_guardian_is_dead_letters(sys, cell)) {  // sent to /deadLetters
         tri_dead(worker, tri_cell_ref(sys, cell), msg, TR_DEAD_NO_SUCH_ACTOR);
         return;
     }
     // Relaxed: a statistic.
-    atomic_fetch_add_explicit(&tri_layers_of(sys)->unhandled, 1,
-                              memory_order_relaxed);
-    // The library's own notices may be ignored without a word.
+    atomic_fetch_add_explicit(&up_of(sys)->unhandled, 1, memory_order_relaxed);
+    // An actor may ignore the library's own notices: no event, no dead letter.
     if (type->schema == tr_terminated_tr_type.schema ||
         type->schema == tr_timeout_tr_type.schema) {
         tri_msg_free(&worker->cache, msg);
@@ -46,9 +89,32 @@ static void unhandled(tri_worker *worker, tri_cell *cell, tr_msg *msg)
     tri_dead(worker, tri_cell_ref(sys, cell), msg, TR_DEAD_UNHANDLED);
 }
 
-static void supervision(tri_worker *worker, tri_cell *child,
-                        const tri_failure *failure, tr_directive directive)
+/* Ends the system because of the failure of one of its main actors. */
+static void end_with(tr_system *sys, const char *path, tr_err err,
+                     const char *text)
 {
+    char whole[TR_FAILURE_TEXT_SIZE + TRI_PATH_MAX];
+    snprintf(whole, sizeof(whole), "%s failed: %s", path, text);
+    tri_logf(sys, TR_LOG_ERROR, NULL, path, "has failed: the system ends");
+    tri_shutdown_fail(sys, err, whole);
+}
+
+static void count_decision(tri_up_state *up, tr_directive directive,
+                           bool past_limit)
+{
+    // Relaxed, both: statistics.
+    if (directive == TR_ESCALATE) {
+        atomic_fetch_add_explicit(&up->escalations, 1, memory_order_relaxed);
+    } else if (past_limit) {
+        atomic_fetch_add_explicit(&up->given_up, 1, memory_order_relaxed);
+    }
+}
+
+static void supervision(tri_worker *worker, tri_cell *child,
+                        const tri_failure *failure, tr_directive directive,
+                        bool past_limit)
+{
+    TRI_CHECK((unsigned)directive <= TR_ESCALATE);
     static const char *const names[] = {"by policy", "restart", "stop",
                                         "resume", "escalate"};
     tr_system *sys = worker->sys;
@@ -58,18 +124,16 @@ static void supervision(tri_worker *worker, tri_cell *child,
     const char *text = failure != NULL && failure->text != NULL
                            ? failure->text
                            : tr_strerror(err);
-    tri_logf(sys, TR_LOG_WARN, failure != NULL ? failure->site : NULL, path,
-             "failed with %s: %s%s%s; decision: %s", tr_errname(err), text,
+    tri_logf(sys, past_limit ? TR_LOG_ERROR : TR_LOG_WARN,
+             failure != NULL ? failure->site : NULL, path,
+             "failed with %s: %s%s%s; decision: %s%s", tr_errname(err), text,
              failure != NULL && failure->msg != NULL ? ", while handling " : "",
              failure != NULL && failure->msg != NULL
-                 ? failure->msg->node.type->name
+                 ? failure->msg->item.type->name
                  : "",
-             names[directive]);
-    if (directive == TR_ESCALATE) {
-        // Relaxed: a statistic.
-        atomic_fetch_add_explicit(&tri_layers_of(sys)->escalations, 1,
-                                  memory_order_relaxed);
-    }
+             names[directive],
+             past_limit ? ", because it cannot be restarted again" : "");
+    count_decision(up_of(sys), directive, past_limit);
     tri_event(worker, &tr_supervision_event_tr_type,
               &(tr_supervision_event){.child = tri_cell_ref(sys, child),
                                       .err = (uint32_t)err,
@@ -78,30 +142,35 @@ static void supervision(tri_worker *worker, tri_cell *child,
     if (child == sys->user || child == sys->system) {
         tri_logf(sys, TR_LOG_ERROR, NULL, path,
                  "a guardian has failed: the system ends");
-        tri_system_begin_end(sys);
+        tri_shutdown_fail(sys, err, text);
+    } else if (directive == TR_ESCALATE &&
+               tri_cell_parent(child) == sys->root) {
+        end_with(sys, path, err, text);
     }
 }
 
-/* Not each one: when the machine has too much to do, every handler lasts. */
+/*
+ * Logs a handler that lasts long, a few per second: on an overloaded machine
+ * every handler does.
+ */
 static void log_stuck(tr_system *sys, tr_ref ref, const char *name,
                       tr_nanos now, tr_nanos lasts)
 {
-    tri_layers *layers = tri_layers_of(sys);
-    if (layers->stuck_window == 0 ||
-        now - layers->stuck_window > TR_SECONDS(1)) {
-        layers->stuck_window = now;
-        layers->stuck_logged = 0;
+    tri_up_state *up = up_of(sys);
+    if (up->stuck_window == 0 || now - up->stuck_window > TR_SECONDS(1)) {
+        up->stuck_window = now;
+        up->stuck_logged = 0;
     }
-    if (layers->stuck_logged == TRI_STUCK_LOGGED) {
-        layers->stuck_silent++;
+    if (up->stuck_logged == TRI_STUCK_LOGGED) {
+        up->stuck_suppressed++;
         return;
     }
-    layers->stuck_logged++;
-    if (layers->stuck_silent > 0) {
+    up->stuck_logged++;
+    if (up->stuck_suppressed > 0) {
         tri_logf(sys, TR_LOG_WARN, NULL, NULL,
                  "%u handlers more that last were not logged",
-                 layers->stuck_silent);
-        layers->stuck_silent = 0;
+                 up->stuck_suppressed);
+        up->stuck_suppressed = 0;
     }
     char path[TRI_PATH_MAX];
     tri_logf(sys, TR_LOG_WARN, NULL, tr_ref_path(sys, ref, path, sizeof(path)),
@@ -113,18 +182,22 @@ static void log_stuck(tr_system *sys, tr_ref ref, const char *name,
 static void stuck(tri_worker *worker, tr_nanos since, tr_nanos lasts)
 {
     tr_system *sys = worker->sys;
-    // Acquire: pairs with `run`. The path is found under the locks.
+    // Acquire: pairs with the store of `running` in turn.c. The cell may end:
+    // tr_ref_path finds out under the parent's lock.
     tri_cell *cell =
         atomic_load_explicit(&worker->running, memory_order_acquire);
     const tr_type *type =
         atomic_load_explicit(&worker->handling, memory_order_relaxed);
-    if (cell == NULL) {
-        return;
+    // Relaxed: fixed at spawn.
+    if (cell == NULL ||
+        (atomic_load_explicit(&cell->flags, memory_order_relaxed) &
+         TRI_CELL_SYSTEM)) {
+        return;  // the library's own actors only lack a processor
     }
     tr_ref ref = tri_cell_ref(sys, cell);
     const char *name = type != NULL ? type->name : "a hook";
     log_stuck(sys, ref, name, since + lasts, lasts);
-    tri_actor_from who = tri_enter((tr_from){.sys = sys});
+    tri_caller who = tri_enter((tr_from){.sys = sys});
     tri_event(who.worker, &tr_stuck_tr_type,
               &(tr_stuck){
                   .actor = ref, .type = name, .since_ns = lasts, .at = since});
@@ -132,16 +205,15 @@ static void stuck(tri_worker *worker, tr_nanos since, tr_nanos lasts)
 }
 
 /*
- * An alarm, not a flood: one in ALARM_PAUSE for each actor. Two that share a
- * place may be told of more often.
+ * True if the actor had no alarm within ALARM_PAUSE. Two actors that share an
+ * entry may have alarms more often.
  */
 static bool alarm_due(tri_worker *worker, tri_cell *cell)
 {
-    tri_layers *layers = tri_layers_of(worker->sys);
     uint64_t id = tri_cell_ref(worker->sys, cell).id;
-    tri_alarm *alarm = &layers->alarms[id % TRI_ALARMS];
+    tri_alarm *alarm = &up_of(worker->sys)->alarms[id % TRI_ALARMS];
     tr_nanos now = tri_clock(worker);
-    // Relaxed, all: a race gives one alarm more.
+    // Relaxed, all: a race makes one alarm too many.
     if (atomic_load_explicit(&alarm->id, memory_order_relaxed) == id &&
         now < atomic_load_explicit(&alarm->after, memory_order_relaxed)) {
         return false;
@@ -155,9 +227,8 @@ static bool alarm_due(tri_worker *worker, tri_cell *cell)
 static void overload(tri_worker *worker, tri_cell *cell, uint32_t depth)
 {
     tr_system *sys = worker->sys;
-    tri_layers *layers = tri_layers_of(sys);
     // Relaxed: a statistic.
-    atomic_fetch_add_explicit(&layers->overloads, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&up_of(sys)->overloads, 1, memory_order_relaxed);
     if (!alarm_due(worker, cell)) {
         return;
     }
@@ -165,10 +236,11 @@ static void overload(tri_worker *worker, tri_cell *cell, uint32_t depth)
               &(tr_overload){.actor = tri_cell_ref(sys, cell), .depth = depth});
 }
 
-/* What one of the workers is handling for it, or NULL. */
+/* Returns the type of what a worker is handling for the cell, or NULL. */
 static const tr_type *handled_by(tr_system *sys, tri_cell *cell)
 {
-    // Acquire: pairs with tri_worker_new. Relaxed: a look from outside.
+    // Acquire: pairs with tri_worker_new. Relaxed: an observer may read an
+    // old value.
     uint32_t count =
         atomic_load_explicit(&sys->worker_count, memory_order_acquire);
     for (uint32_t i = 0; i < count; i++) {
@@ -186,34 +258,56 @@ static const tr_type *handled_by(tr_system *sys, tri_cell *cell)
 static void forced(tri_worker *worker, tri_cell *cell, const char *path)
 {
     tr_system *sys = worker->sys;
-    tri_layers *layers = tri_layers_of(sys);
     const tr_type *type = handled_by(sys, cell);
-    tri_logf(sys, TR_LOG_ERROR, NULL, path,
-             "ended by force: state %s, a turn has not returned (%s); its "
-             "memory is kept until it does",
-             tri_state_name(tri_cell_life(cell)),
-             type != NULL ? type->name : "parked");
-    // Relaxed: statistics of the end; the closing thread counts those it has
-    // named.
-    if (atomic_load_explicit(&sys->terminating, memory_order_relaxed) &&
-        !atomic_load_explicit(&layers->late_named, memory_order_relaxed)) {
-        atomic_fetch_add_explicit(&layers->forced, 1, memory_order_relaxed);
+    char doing[TRI_WAITING_MAX] = "";
+    tri_text text;
+    tri_text_init(&text, doing, sizeof(doing));
+    tri_waiting_show(sys, cell, true, &text);
+    if (type != NULL) {
+        tri_text_add(&text, ", handling %s", type->name);
     }
+    tri_logf(sys, TR_LOG_ERROR, NULL, path,
+             "ended by force: state %s, a turn has not returned%s; its memory "
+             "is kept until it does",
+             tri_state_name(tri_cell_life(cell)), doing);
+    tri_shutdown_note_forced(sys);
+}
+
+/* The end of an actor with ends_system, or of /user, ends the system. */
+static void end_of_main(tr_system *sys, tri_cell *cell)
+{
+    tri_ext *ext = tri_ext_of(cell);
+    // The failure of a zombie belongs to its owner; it is forced, not failed.
+    if (cell->reason == TR_FAILED && ext != NULL && !tri_cell_is_zombie(cell)) {
+        char path[TRI_PATH_MAX];
+        tr_err err = ext->failure.err;
+        tri_path_write(sys, cell, path, sizeof(path));
+        end_with(sys, path, err,
+                 ext->failure.text != NULL ? ext->failure.text
+                                           : tr_strerror(err));
+    }
+    tri_shutdown_begin(sys);
 }
 
 static void ended(tri_worker *worker, tri_cell *cell)
 {
     tr_system *sys = worker->sys;
-    if (cell == sys->user) {
-        tri_system_begin_end(sys);
+    // Relaxed: fixed at spawn.
+    if (cell == sys->user ||
+        (atomic_load_explicit(&cell->flags, memory_order_relaxed) &
+         TRI_CELL_MAIN) != 0) {
+        end_of_main(sys, cell);
     }
-    tri_hooks_leave(sys, tri_cell_ref(sys, cell));
+    tri_hooks_leave(sys, cell);
     tri_router_ended(sys, cell);
 }
 
+/* The actor restarts or ends: its subscriptions and memberships end. */
 static void released(tri_worker *worker, tri_cell *cell)
 {
-    tri_events_leave(worker, cell);
+    tr_ref self = tri_cell_ref(worker->sys, cell);
+    tri_events_unsubscribe_all(worker->sys, self);
+    tri_topics_leave_all(worker->sys, self);
 }
 
 const tri_up tri_system_up = {
@@ -228,4 +322,8 @@ const tri_up tri_system_up = {
     .ended = ended,
     .released = released,
     .load_state = tri_state_load,
+    .ref_path = tr_ref_path,
+    .log = tr_log,
+    .poll_ready = tri_poll_ready,
+    .wait = tri_drive_or_park,
 };

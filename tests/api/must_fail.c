@@ -1,9 +1,9 @@
 /*
  * must_fail.c - mistakes that the compiler must refuse.
  *
- * Each CASE must be a hard error with no warning option at all; CASE 0 must
- * compile without a warning. must_fail.sh runs them. A case that compiles is a
- * hole in the typed skins.
+ * Each CASE must be an error without any warning option; CASE 0 must compile
+ * without a warning. must_fail.sh compiles them. A case that compiles is a gap
+ * in the type checks of the macros.
  */
 #include "bank.h"
 
@@ -91,7 +91,7 @@ TR_REQUEST(Bad, Nothing, (uint32_t, n));
 #if CASE == 12 /* list of something that is no message */
 TR_MESSAGE(Bad, (list, Holder, holders));
 #endif
-#if CASE == 42 /* text is optional as it is */
+#if CASE == 42 /* text is always optional */
 TR_MESSAGE(Bad, (optional, const char *, text));
 #endif
 #if CASE == 43 /* an optional message without the word nested */
@@ -201,11 +201,14 @@ tr_err body(tr_ctx *ctx, tr_system *sys, Account *self, const Account *seen,
 #if CASE == 39 /* an option of another struct */
     return tr_dispatcher_add(sys, "db", .workers = 1);
 #endif
-#if CASE == 40 /* asking what a protocol does not take */
+#if CASE == 40 /* asking with a message outside the protocol */
     return tr_ask_to(ctx, typed, NULL, 0, Tick);
 #endif
 #if CASE == 41 /* subscribing without a turn */
     tr_subscribe(sys, Tick);
+#endif
+#if CASE == 44 /* serving a kind whose state has no stream */
+    return tr_ref_err(tr_serve(sys, "tcp://127.0.0.1:0", account));
 #endif
     return TR_OK;
 }

@@ -2,9 +2,9 @@
 # must_fail.sh - every case of must_fail.c must be refused by the compiler.
 #
 # Usage: must_fail.sh [compiler]. Case 0 must compile with all warnings as
-# errors; each other case must fail with none of them asked for (-w), so that
-# what stops it is an error in any program. Prints the cases that did not do
-# so and a count; the exit status is 0 when all did.
+# errors; each other case must fail with all warnings off (-w), so that it is
+# an error in any program. Prints the cases that behave otherwise and a count;
+# exits with 0 if there are none.
 
 cc=${1:-cc}
 here=$(cd "$(dirname "$0")" && pwd) || exit 2
@@ -13,7 +13,7 @@ include=$here/../../include
 passed=0
 failed=0
 
-# $cc is split on purpose: it may carry arguments, as in "ccache gcc".
+# $cc is split on purpose: it may have arguments, as in "ccache gcc".
 compile() {
     number=$1
     shift

@@ -4,18 +4,19 @@
  *
  *   crash_sqlite [KILLS]         default: 20; TR_TEST_SCALE multiplies that
  *
- * The child saves states and appends events as fast as they are answered, and
- * tells each answer to its parent through a pipe, which outlives it. The
- * parent lets it run for a random time (perhaps not even until the file is
- * open), kills it, reads what was left in the pipe, opens the same file and
- * compares. A version may be one higher than acknowledged, because the child
- * can die between commit and telling; nothing may be lower, torn or mixed.
- * The limits are small, so that folds and checkpoints are under way at most
- * moments.
+ * The child saves states and appends events, each as soon as the one before
+ * is answered, and reports each answer to its parent through a pipe. The
+ * parent kills the child after a random time (perhaps before the file is
+ * open), reads the rest of the pipe, opens the same file and compares. A
+ * version may be one higher than acknowledged, because the child can be killed
+ * between commit and report. No version may be lower, and no state may be
+ * damaged or belong to another version. The limits are small, so that a fold
+ * or a checkpoint is in progress at most times.
  */
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <sys/wait.h>
 
 #include <sqlite3.h>
@@ -24,7 +25,7 @@
 #include "unit/storage/store_calls.h"
 
 #define KILLS      20
-#define KEYS       24  // the odd ones get events, the others states
+#define KEYS       24  // odd ones have events, even ones a state
 #define RUN_MAX_US 60000
 #define STATE_SIZE 300
 
@@ -78,7 +79,7 @@ static void key_of(char out[32], uint32_t index)
 
 /* ---- the child ---- */
 
-/* Each answer is the next write: the child runs until it is killed. */
+/* Reports the answer and submits the next write, until it is killed. */
 static void on_saved(tri_store_op *op)
 {
     saver *it = op->user;
@@ -134,7 +135,7 @@ static void run_child(const folder *it, const uint64_t versions[KEYS], int out)
 
 /* ---- the parent ---- */
 
-/* False: the pipe has ended. */
+/* Reads one report. Returns false at the end of the pipe. */
 static bool read_ack(int in, uint64_t acked[KEYS])
 {
     ack said;
@@ -150,7 +151,7 @@ static bool read_ack(int in, uint64_t acked[KEYS])
     return true;
 }
 
-/* Reads acknowledgements until the moment has come; kills; reads the rest. */
+/* Reads reports for this time, kills the child, and reads the rest. */
 static void kill_child(pid_t child, int in, tr_nanos span, uint64_t acked[KEYS])
 {
     tri_world *world = tri_world_posix();
@@ -159,10 +160,10 @@ static void kill_child(pid_t child, int in, tr_nanos span, uint64_t acked[KEYS])
     int status;
 
     for (tr_nanos now; (now = world->ops->mono(world)) < due;) {
-        // Whole milliseconds; the last one is spent looking again and again.
+        // poll takes whole milliseconds: the last one is spent without waiting.
         int ready = poll(&it, 1, (int)((due - now) / TR_MS(1)));
         if (ready > 0 && !read_ack(in, acked)) {
-            break;  // it ended by itself, which the status will say
+            break;  // the child ended by itself: the status is checked below
         }
     }
     (void)kill(child, SIGKILL);
@@ -170,7 +171,7 @@ static void kill_child(pid_t child, int in, tr_nanos span, uint64_t acked[KEYS])
     }
     expect(waitpid(child, &status, 0) == child, "no child", 0);
     expect(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL,
-           "the child did not live until it was killed", 0);
+           "the child ended before it was killed", 0);
 }
 
 static void check_state(tr_storage *store, uint32_t index, uint64_t *acked)
@@ -182,7 +183,7 @@ static void check_state(tr_storage *store, uint32_t index, uint64_t *acked)
     expect(asked_run(&load, store) == TR_OK, load.op.text, index);
     uint64_t version = load.op.version;
     expect(version >= *acked, "an acknowledged save is lost", index);
-    expect(version <= *acked + 1, "a save that never was", index);
+    expect(version <= *acked + 1, "a save that was not submitted", index);
     if (version > 0) {
         fill(expected, index, version);
         expect(load.op.out_size == STATE_SIZE &&
@@ -193,7 +194,7 @@ static void check_state(tr_storage *store, uint32_t index, uint64_t *acked)
     tri_store_op_fini(&load.op);
 }
 
-/* The last events are there and right; drops most of them. */
+/* Checks the last events and trims the others. */
 static void check_events(tr_storage *store, uint32_t index, uint64_t *acked)
 {
     char key[32], expected[STATE_SIZE];
@@ -207,7 +208,7 @@ static void check_events(tr_storage *store, uint32_t index, uint64_t *acked)
     expect(asked_run(&read, store) == TR_OK, read.op.text, index);
     uint64_t last = read.op.version;
     expect(last >= *acked, "an acknowledged event is lost", index);
-    expect(last <= *acked + 1, "an event that never was", index);
+    expect(last <= *acked + 1, "an event that was not submitted", index);
     for (uint64_t n = read.op.number; n <= last; n++) {
         fill(expected, index, n);
         expect(tri_store_row_next(&read.op, &at, &row) && row.number == n &&

@@ -1,12 +1,12 @@
 /*
  * cmocka.h - the part of cmocka that our unit tests use, for a cross build.
  *
- * Debian has cmocka for the machine it runs on; for the other architecture
- * that would mean a second set of package lists. The tests need its asserts
- * and its runner only, so they are here in the same words. A failed assert
- * names both values and ends the program with status 1.
+ * Debian's cmocka is installed for the native architecture only; a second
+ * architecture would need its own package lists. The tests use asserts and the
+ * runner, so this header defines those under the same names. A failed assert
+ * prints both values and ends the program with status 1.
  *
- * Threads: asserts may be used from any.
+ * Threads: asserts may be used from any thread.
  */
 #ifndef TRI_TESTS_CROSS_CMOCKA_H
 #define TRI_TESTS_CROSS_CMOCKA_H

@@ -12,8 +12,8 @@ cmake -S "$source" -B "$build" -G Ninja --log-level=WARNING \
     -DCMAKE_BUILD_TYPE=Release -DTROUPE_WERROR=ON \
     -DTROUPE_BENCH=OFF -DTROUPE_SCRIPTS=OFF
 cmake --build "$build" -j 2 -- --quiet
-# An emulated processor is tens of times slower: few rounds of each.
+# An emulated CPU is tens of times slower: fewer rounds of each test.
 export TR_TEST_SCALE=0.02
-# Indented, so that nobody takes its summary for the one of the tests around.
+# Indented, so that its summary is not taken for that of the outer ctest.
 ctest --test-dir "$build" -j 2 --output-on-failure --no-tests=error |
     sed 's/^/    /'

@@ -7,6 +7,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    fuzz_one(&tri_serializer_binary, data, size);
+    fuzz_one(&test_codec_binary, data, size);
     return 0;
 }

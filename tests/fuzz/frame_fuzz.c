@@ -1,28 +1,30 @@
 /*
  * frame_fuzz.c - the readers of packets and envelopes take any bytes.
  *
- * The first byte chooses. What is accepted must come back as the same fields
- * when it is written and read again. A packet's sum keeps a fuzzer out, so
- * one is also made of the input's bytes: it must be read as it was written,
- * and not be read any more with one bit changed.
+ * The first byte chooses the reader. What it accepts must have the same fields
+ * when it is written and read again. A fuzzer does not find the checksum of a
+ * packet, so a packet is also made from the input: it must be read as it was
+ * written, and be refused with one bit changed.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
-#include "cluster/frame.h"
+#include "cluster/transport/envelope.h"
+#include "cluster/transport/packet.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void expect_same_packet(const tri_packet *a, const tri_packet *b)
 {
     TRI_CHECK(a->kind == b->kind && a->from == b->from && a->to == b->to);
-    TRI_CHECK(a->life == b->life && a->to_life == b->to_life);
+    TRI_CHECK(a->incarnation == b->incarnation &&
+              a->to_incarnation == b->to_incarnation);
     TRI_CHECK(a->stream == b->stream && a->ack_stream == b->ack_stream);
     TRI_CHECK(a->number == b->number && a->ack == b->ack);
-    TRI_CHECK(a->item.size == b->item.size);
-    TRI_CHECK(a->item.size == 0 ||
-              memcmp(a->item.at, b->item.at, a->item.size) == 0);
+    TRI_CHECK(a->frame.size == b->frame.size);
+    TRI_CHECK(a->frame.size == 0 ||
+              memcmp(a->frame.at, b->frame.at, a->frame.size) == 0);
 }
 
 static void packet_again(const tri_packet *packet)
@@ -52,8 +54,8 @@ static void make_packet(const uint8_t *data, size_t size)
         .kind = (tri_packet_kind)(TRI_PACKET_SYN + tri_read_u8(&r) % 4),
         .from = tri_read_u16(&r),
         .to = tri_read_u16(&r),
-        .life = tri_read_u64(&r),
-        .to_life = tri_read_u64(&r),
+        .incarnation = tri_read_u64(&r),
+        .to_incarnation = tri_read_u64(&r),
         .stream = tri_read_u32(&r),
         .ack_stream = tri_read_u32(&r),
         .number = tri_read_u64(&r),
@@ -63,7 +65,7 @@ static void make_packet(const uint8_t *data, size_t size)
     if (r.failed) {
         return;
     }
-    packet.item = (tr_bytes){r.at, (size_t)(r.end - r.at)};
+    packet.frame = (tr_bytes){r.at, (size_t)(r.end - r.at)};
     packet_again(&packet);
 
     tri_packet second;

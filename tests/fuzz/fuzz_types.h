@@ -11,13 +11,14 @@
 #define FUZZ_TYPES_H
 
 #include <stdlib.h>
+#include <string.h>
 
 #include <troupe/message.h>
 
 #include "base/check.h"
 #include "schema/print.h"
-#include "schema/serializer.h"
 #include "schema/value.h"
+#include "support/codecs.h"
 
 TR_MESSAGE(Empty);
 TR_MESSAGE(Scalars, (bool, yes), (int8_t, i8), (int16_t, i16), (int32_t, i32),
@@ -76,17 +77,17 @@ static const tri_ref_codec fuzz_refs = {fuzz_ref_to_text, fuzz_ref_from_text,
                                         NULL};
 
 /* Writes the value, reads it again and expects it to be the same. */
-static void fuzz_again(const tri_serializer *s, const tr_type *type,
+static void fuzz_again(const test_codec *s, const tr_type *type,
                        const void *value, const tri_codec *codec)
 {
     fuzz_value again;
     void *first, *second;
     size_t first_size, second_size;
 
-    TR_MUST(tri_serialize(s, type, value, codec, &first, &first_size));
-    TR_MUST(s->read(s->user, type, &again, first, first_size, codec, NULL));
+    TR_MUST(test_encode(s, type, value, codec, &first, &first_size));
+    TR_MUST(s->read(type, &again, first, first_size, codec, NULL));
     TRI_CHECK(tri_value_equal(type, value, &again));
-    TR_MUST(tri_serialize(s, type, &again, codec, &second, &second_size));
+    TR_MUST(test_encode(s, type, &again, codec, &second, &second_size));
     TRI_CHECK(first_size == second_size);
     TRI_CHECK(memcmp(first, second, first_size) == 0);
     free(first);
@@ -94,7 +95,7 @@ static void fuzz_again(const tri_serializer *s, const tr_type *type,
     (tr_drop)(type, &again);
 }
 
-static void fuzz_one(const tri_serializer *s, const uint8_t *data, size_t size)
+static void fuzz_one(const test_codec *s, const uint8_t *data, size_t size)
 {
     fuzz_value value;
     tri_codec_error error;
@@ -110,8 +111,7 @@ static void fuzz_one(const tri_serializer *s, const uint8_t *data, size_t size)
     };
 
     TRI_CHECK(type->size <= sizeof(value));
-    tr_err err =
-        s->read(s->user, type, &value, data + 1, size - 1, &codec, &error);
+    tr_err err = s->read(type, &value, data + 1, size - 1, &codec, &error);
     if (err != TR_OK) {
         TRI_CHECK(err == TR_EINVAL || err == TR_ELIMIT);
         TRI_CHECK(error.at <= size - 1);

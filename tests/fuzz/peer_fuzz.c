@@ -1,11 +1,11 @@
 /*
- * peer_fuzz.c - the bus of one system against a peer that sends any items.
+ * peer_fuzz.c - the bus of one system against a peer that sends any frames.
  *
- * The input is a program of tokens that writes items field by field, so that
- * a fuzzer reaches what is behind the first check: numbers, names that exist,
- * names that do not, raw bytes. The packets around them are right. Between
- * the items the system runs, sends requests of its own, and at the end it
- * must close; only its memory and its checks are watched.
+ * The input is a program of tokens that writes frames field by field, so that
+ * a fuzzer gets past the first check: numbers, names that exist, names that do
+ * not, raw bytes. The packets around the frames are valid. Between the frames
+ * the system runs and sends requests of its own; at the end it must close. A
+ * run fails by a sanitizer or a check.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -13,12 +13,16 @@
 #include <troupe/troupe.h>
 
 #include "base/check.h"
-#include "cluster/bus.h"
+#include "cluster/bus/bus.h"
+#include "cluster/bus/bus_join.h"
+#include "cluster/transport/envelope.h"
+#include "cluster/transport/frame.h"
+#include "cluster/transport/session.h"
 
 enum {
     TOKENS_MAX = 512,  // of one input
     PACKETS_MAX = 64,  // from the bus between two steps; more are lost
-    STEPS_END = 40,    // after the last item
+    STEPS_END = 40,    // after the last frame
 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -74,7 +78,7 @@ static void to_bus(tri_session *s, const tri_packet *p)
 static void put(peer *f, tri_writer *w)
 {
     TRI_CHECK(!w->failed);
-    (void)!tri_session_put(&f->session, w->bytes, w->size, NULL, f->now);
+    (void)!tri_session_put(&f->session, w->bytes, w->size, NULL);
     free(w->bytes);
     *w = (tri_writer){0};
 }
@@ -82,11 +86,12 @@ static void put(peer *f, tri_writer *w)
 static bool hello(tri_session *s)
 {
     tri_writer w = {0};
-    tri_write_u8(&w, TRI_ITEM_HELLO);
+    tri_write_u8(&w, TRI_FRAME_HELLO);
     tri_write_text(&w, "shop");
     tri_write_text(&w, "localhost:7001");
     tri_write_u32(&w, 1);
     tri_write_text(&w, "far");
+    tri_write_u8(&w, 0);
     tri_write_u8(&w, 0);
     put(of(s), &w);
     return true;
@@ -97,14 +102,15 @@ static bool take(tri_session *s, tr_bytes bytes)
     peer *f = of(s);
     tri_reader r = {.at = bytes.at,
                     .end = (const unsigned char *)bytes.at + bytes.size};
-    tri_item kind = (tri_item)tri_read_u8(&r);
+    tri_frame_kind kind = (tri_frame_kind)tri_read_u8(&r);
     tri_envelope e;
-    if (kind == TRI_ITEM_PLACE) {
-        f->token = tri_read_u64(&r);
-    } else if (kind == TRI_ITEM_FLUSH) {
+    if (kind == TRI_FRAME_FLUSH) {
         (void)tri_read_u32(&r);
+        (void)tri_read_u32(&r);
+        (void)tri_read_u64(&r);
         f->token = tri_read_u64(&r);
-    } else if (kind == TRI_ITEM_MESSAGE) {
+    } else if (kind == TRI_FRAME_MESSAGE || kind == TRI_FRAME_RELAYED ||
+               kind == TRI_FRAME_RETURNED) {
         TRI_CHECK(tri_envelope_read(&r, &e));
         f->correlation = e.correlation;
     }
@@ -119,10 +125,9 @@ static void done(tri_session *s, void *tag, bool received, bool sent)
     (void)sent;
 }
 
-static void lost(tri_session *s, bool goodbye)
+static void lost(tri_session *s)
 {
     (void)s;
-    (void)goodbye;
 }
 
 static void from_bus(tri_transport *t, uint32_t from, uint32_t to,
@@ -151,7 +156,7 @@ static void run(peer *f, int steps)
         for (uint32_t i = 0; i < count; i++) {
             tri_packet p;
             TRI_CHECK(tri_packet_read(&p, packets[i].at, packets[i].size));
-            tri_session_packet(&f->session, &p, f->now);
+            tri_session_receive(&f->session, &p, f->now);
             free((void *)(uintptr_t)packets[i].at);
         }
         tri_session_pump(&f->session, f->now);
@@ -260,7 +265,7 @@ static void token(peer *f, tri_writer *w)
     case 11:
         run(f, 1 + tri_read_u8(&f->input) % 32);
         break;
-    default:  // the item is whole
+    default:  // the frame is complete
         put(f, w);
         run(f, 1);
         break;
@@ -283,8 +288,34 @@ static void no_log(void *user, const tr_log_record *record)
     (void)record;
 }
 
+static void ignore_shard(void *user, uint32_t shard)
+{
+    (void)user, (void)shard;
+}
+
+static void ignore_revision(void *user, uint64_t revision)
+{
+    (void)user, (void)revision;
+}
+
+/* Both nodes are members; they own the shards in turn. */
+static tri_view *some_view(void)
+{
+    tri_view *view = tri_view_new(1, 2);
+    TRI_CHECK(view != NULL);
+    view->members[0].incarnation = view->members[1].incarnation = 1;
+    for (uint32_t i = 0; i < TRI_SHARDS; i++) {
+        view->shards[i].node = (tri_node){.slot = i % 2, .incarnation = 1};
+        view->shards[i].epoch = 1;
+    }
+    return view;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
+    static const tri_bus_up up = {.handed_over = ignore_shard,
+                                  .raise_epoch = ignore_shard,
+                                  .refresh = ignore_revision};
     static const tri_transport_ops transport = {.send = from_bus};
     static const tri_session_ops ops = {.send = to_bus,
                                         .take = take,
@@ -296,9 +327,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     TRI_CHECK(tr_sim_new(&f.sim, 1) == TR_OK);
     TRI_CHECK(tr_system_open(&f.sys, .ns = "shop", .log = no_log,
                              .world = tr_sim_world(f.sim)) == TR_OK);
-    TRI_CHECK(tri_bus_join(f.sys, &(tri_bus_options){.transport = &f.base,
-                                                     .nodes = 2,
-                                                     .life = 1}) == TR_OK);
+    TRI_CHECK(tri_bus_join(f.sys, &(tri_bus_options){
+                                      .transport = &f.base,
+                                      .up = &up,
+                                      .node = {.incarnation = 1}}) == TR_OK);
+    tri_bus_set_view(f.sys, some_view());
     TRI_CHECK(tr_host(f.sys, adder) == TR_OK);
     tri_session_init(&f.session, &ops, &f.sys->mem, 1, 1, 0);
     run_program(&f);

@@ -1,9 +1,9 @@
 /*
  * stored_fuzz.c - the reader of what stores hold takes any bytes.
  *
- * A head that is accepted must be read as the same fields when it is written
- * again. The value behind it is read as an Account, whatever it says it is;
- * what is accepted must come back as the same value.
+ * A head that is accepted must have the same fields when it is written and read
+ * again. The value behind it is read as an Account, whatever type its head
+ * names; what is accepted must be the same value when written and read again.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -51,9 +51,10 @@ static void value_again(const Account *first, const char *serializer)
     tri_stored stored;
     tri_codec_error error;
     Account second;
-    tr_err err = tri_stored_snapshot(
-        is_json ? &tr_serializer_json : &tr_serializer_binary, &Account_tr_type,
-        first, 7, 9, &bytes, &size);
+    tri_stored_form form = {.serializer = is_json ? &tr_serializer_json
+                                                  : &tr_serializer_binary};
+    tr_err err = tri_stored_snapshot(&form, &Account_tr_type, first, 7, 9,
+                                     &bytes, &size, &error);
     TRI_CHECK(err == TR_OK);
     TRI_CHECK(tri_stored_open(&stored, bytes, size, &error) == TR_OK);
     TRI_CHECK(stored.number == 7 && stored.chain == 9);

@@ -1,7 +1,7 @@
 #!/bin/sh
 # install_test.sh - installs into a temporary prefix and builds a program
-# outside the tree against it, by pkg-config and by CMake, shared and static;
-# then takes the installation away again.
+# outside the tree against it, with pkg-config and with CMake, shared and
+# static; then uninstalls it.
 set -eu
 
 work=$(mktemp -d)
@@ -15,7 +15,7 @@ cc=${TR_CC:-cc}
 grep -q "^installed in $prefix\$" "$work/install.log"
 grep -q "export PKG_CONFIG_PATH=$prefix/.* LD_LIBRARY_PATH=$prefix/lib" \
     "$work/install.log" || {
-    echo "nothing is said about where it is found:"
+    echo "the log does not say how to find the library:"
     cat "$work/install.log"
     exit 1
 }
@@ -33,7 +33,7 @@ step() {
     echo "-- $*"
 }
 
-# says PROGRAM: it starts, finds the library and gets an answer from it.
+# says PROGRAM: it starts, finds the library and prints its answer.
 says() {
     said=$(LD_LIBRARY_PATH="$lib" "$1")
     [ "$said" = "no error" ] || {
@@ -56,13 +56,14 @@ says ./hello-static
 
 step "the flags that make a wrong pointer an error"
 cat >wrong.c <<'C'
+#include <troupe/base.h>
 int take(char *text);
 int take(char *text) { return text != 0; }
 int main(void) { double d = 0; return take(&d); }
 C
 # shellcheck disable=SC2046
 if "$cc" -std=gnu11 -c wrong.c $(pkg-config --cflags troupe) 2>/dev/null; then
-    echo "a double * was taken for a char *"
+    echo "a double * was accepted as a char *"
     exit 1
 fi
 

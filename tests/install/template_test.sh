@@ -1,7 +1,7 @@
 #!/bin/sh
-# template_test.sh - what the template promises: copied out of the tree it
-# builds against an installed library by make and by CMake, runs, and its test
-# passes, and fails when the actor is wrong.
+# template_test.sh - the template, copied out of the tree, builds against an
+# installed library with make and with CMake, runs, and its test passes; the
+# test fails when the actor is wrong.
 set -eu
 
 work=$(mktemp -d)
@@ -16,7 +16,7 @@ step() {
     echo "-- $*"
 }
 
-# copied NAME: a fresh copy of the template, and the way into it.
+# copied NAME: makes a fresh copy of the template and enters it.
 copied() {
     cp -r "$TR_SOURCE_DIR/template" "$work/$1"
     cd "$work/$1"
@@ -44,12 +44,12 @@ step "make: a wrong actor fails the test"
 sed 's/self->guests++;/self->guests += 2;/' guestbook.c >wrong.c
 mv wrong.c guestbook.c
 if make -s test CC="$cc" >failed 2>&1; then
-    echo "the test sees nothing"
+    echo "the test of the template does not see the mistake"
     exit 1
 fi
 grep -q 'not so: thanks.guests == guests' failed
 
-step "make: what it left is cleaned"
+step "make clean"
 make -s clean
 [ ! -e guestbook ] && [ ! -e guestbook.o ]
 

@@ -1,25 +1,30 @@
 /*
  * mailbox.pml - one cell, its senders, and the workers that run it.
  *
- * Two user senders, a sender of a system node, a sender of a signal, and two
- * workers. The first message parks its turn until the system node comes, on
- * the stack of the worker that runs it, so from then on `home` says who may
- * run the cell. Steps are named after src/core/mailbox.c, .h, turn.c and
- * attention.c.
+ * There are two user senders, a sender of a system item, a sender of a signal,
+ * and two workers. The first message parks its turn until the system item
+ * comes. The turn is parked on the stack of the worker that runs it, so from
+ * then on `home` names the only worker that may run the cell. Steps have the
+ * names of functions in src/core/mail and src/core/run.
  *
- * Shown: nobody schedules a cell that is owned or queued (owners, queued); a
- * worker that runs a cell owns it alone and may run it (running, home); what
- * was written before a step is seen after it (body, home); when nothing can
- * move any more, all mail has been handled and the cell is IDLE (judge).
+ * The model shows:
+ * - a cell that is owned or queued is not scheduled again (owners, queued);
+ * - a worker that runs a cell is its only owner and is allowed to run it
+ *   (running, home);
+ * - what was written before a step is visible after it (body, home);
+ * - in every state in which no process can move, all mail has been handled and
+ *   the cell is IDLE (judge).
  *
- * NO_ORDER_POKE     poke reads mail before the write of sys_mail is seen
- * NO_ORDER_SETTLE   settle reads sys_mail before IDLE or PARKED is seen
- * NO_ORDER_SLEEP    IDLE or PARKED is seen before what the owner wrote
- * NO_ORDER_PUSH     a message or node is seen before its contents
- * NO_ORDER_SIGNAL   SIGNAL is seen before `signals`
- * NO_SETTLE         the owner does not look at sys_mail again
- * KEEP_IN_SETTLE    the owner goes on with a cell that it takes back; another
- *                   worker may have run it and given it up in between
+ * Each variant below breaks one of these:
+ *
+ * NO_ORDER_POKE     poke reads mail before its write to sys_mail is visible
+ * NO_ORDER_RECHECK  the owner reads sys_mail before IDLE or PARKED is visible
+ * NO_ORDER_SLEEP    IDLE or PARKED is visible before what the owner wrote
+ * NO_ORDER_PUSH     a message or item is visible before its contents
+ * NO_ORDER_SIGNAL   SIGNAL is visible before `signals`
+ * NO_RECHECK        the owner does not read sys_mail after giving up the cell
+ * KEEP_IN_RECHECK   the owner goes on with a cell that it takes back, although
+ *                   another worker may have run it and given it up in between
  */
 #include "memory.pml"
 
@@ -30,17 +35,17 @@
 #define MESSAGES(m)  ((m) & 12)
 
 #define SIGNAL       1
-#define NODE         2
+#define ITEM         2
 
 #ifdef NO_ORDER_POKE
 #define ordered_poke(w)
 #else
 #define ordered_poke(w) seen(w)
 #endif
-#ifdef NO_ORDER_SETTLE
-#define ordered_settle(w)
+#ifdef NO_ORDER_RECHECK
+#define ordered_recheck(w)
 #else
-#define ordered_settle(w) seen(w)
+#define ordered_recheck(w) seen(w)
 #endif
 #ifdef NO_ORDER_PUSH
 #define ordered_push(w)
@@ -54,23 +59,23 @@
 #endif
 
 word mail, sys_mail, signals;
-word home;          /* 0: any worker; else ME of the one */
-word body[3];       /* contents of both messages and of the node */
+word home;          /* 0: any worker; else ME of the only one */
+word body[3];       /* contents of both messages and of the item */
 
-/* The owner's fields; who has the cell has them. */
+/* Fields that only the owner of the cell reads and writes. */
 bool interleaves;   /* the second message may run beside the parked turn */
 byte queue;
 bool turn_parked, woken;
 
-/* Where the run queues have it. */
+/* The cell is in a run queue, and for which worker (0: any). */
 bool queued;
 byte queued_for;
 
-/* What the model knows and the code does not. */
+/* Counted by the model alone; the code has no such variables. */
 byte owners, running, handled;
 bool signal_seen;
 
-/* What a release before the hand-over makes visible. */
+/* All own writes are visible: a release before another worker gets the cell. */
 #define all_landed \
     (landed(home) && landed(mail) && landed(sys_mail) && landed(signals))
 
@@ -92,7 +97,7 @@ inline tri_schedule()
     }
 }
 
-inline tri_push_user(i)
+inline tri_mail_push(i)
 {
     atomic { quiet(body[i]) -> put(body[i], 1); ordered_push(body[i]) }
     atomic {
@@ -138,7 +143,7 @@ inline tri_push_system()
     atomic { quiet(body[2]) -> put(body[2], 1); ordered_push(body[2]) }
     atomic {
         quiet(sys_mail) ->
-        put(sys_mail, sys_mail.value | NODE);
+        put(sys_mail, sys_mail.value | ITEM);
         ordered_poke(sys_mail)
     }
     poke()
@@ -163,14 +168,14 @@ inline system_mail()
         put(sys_mail, 0)
     }
     if
-    :: old & NODE ->
+    :: old & ITEM ->
         assert(read(body[2]) == 1);
         woken = true
     :: else
     fi;
     if
     :: old & SIGNAL ->
-        d_step {  /* tri_signals_take; one in flight has not begun yet */
+        d_step {  /* tri_signals_take; a write on its way counts as later */
             signal_seen = signal_seen || signals.value;
             signals.value = 0
         }
@@ -202,11 +207,11 @@ inline handle(i)
     }
 }
 
-inline settle(how)
+inline recheck(how)
 {
-#if defined(NO_SETTLE)
+#if defined(NO_RECHECK)
     skip
-#elif defined(KEEP_IN_SETTLE)
+#elif defined(KEEP_IN_RECHECK)
     if
     :: read(sys_mail) ->
         atomic {
@@ -230,7 +235,7 @@ inline settle(how)
 #endif
 }
 
-/* Jumps to `again` if mail is there, else falls through: not ours any more. */
+/* Jumps to `again` if there is mail; else gives up the cell. */
 inline tri_sleep(how)
 {
 #ifndef NO_ORDER_SLEEP
@@ -243,18 +248,18 @@ inline tri_sleep(how)
         :: else ->
             assert(!(mail.value & OWNERLESS));
             put(mail, mail.value | how);
-            ordered_settle(mail);
+            ordered_recheck(mail);
             owners = 0;
             running = 0
         fi
     }
-    settle(how)
+    recheck(how)
 }
 
 proctype user_sender(byte i)
 {
     byte old;
-    tri_push_user(i)
+    tri_mail_push(i)
 }
 
 proctype system_sender()

@@ -1,22 +1,24 @@
 /*
  * memory.pml - words of a memory that is not sequentially consistent.
  *
- * Spin interleaves steps, but each of its steps is seen by all at once. Here
- * a write is first on its way: its writer sees it, nobody else does, and the
- * process `wire` lets it land at any later moment, in any order with writes to
- * other words. Reads take what has landed. An exchange waits until the word is
- * quiet, so no other write can come between its two halves.
+ * Spin interleaves steps, but every process sees the effect of a step at once.
+ * Here a write is first in flight: only its writer sees it. The process `wire`
+ * lets it land at any later moment, in any order relative to writes to other
+ * words. Reads return what has landed. An exchange waits until no write to the
+ * word is in flight (quiet), so no other write can come between its two
+ * halves.
  *
- * That is a store buffer without order, weaker than x86-64's, and it has the
- * one thing aarch64 does to the code modelled here: a write that is seen later
- * than a read behind it, or later than a write behind it. Where the C source
- * has seq_cst or release, the model has `seen` (nothing that follows can come
- * before it) or waits for `landed`; leaving one out is what a NO_ORDER_x does.
+ * This is a store buffer without order, weaker than that of x86-64. It has the
+ * reorderings of aarch64 that matter to the code modelled here: a write that
+ * becomes visible after a later read or a later write of the same process.
+ * Where the C source has seq_cst or release, the model has `seen` (the write
+ * lands before anything that follows) or waits for `landed`. Each variant
+ * NO_ORDER_x leaves one of these out.
  */
 typedef word {
-    byte value;   /* what all others see */
-    byte coming;  /* what its writer sees */
-    byte writer;  /* ME of the process whose write is on its way; 0: quiet */
+    byte value;   /* what other processes see */
+    byte coming;  /* the write in flight, which its writer sees */
+    byte writer;  /* ME of the process whose write is in flight; 0: none */
 }
 
 #define ME        (_pid + 1)
@@ -24,7 +26,7 @@ typedef word {
 #define landed(w) (w.writer != ME)
 #define quiet(w)  (w.writer == 0)
 
-/* For use inside atomic { quiet(w) -> ... }: a write, and its landing. */
+/* A write, and its landing. Only inside atomic { quiet(w) -> ... }. */
 #define put(w, v) w.coming = (v); w.writer = ME
 #define seen(w)   w.value = w.coming; w.coming = 0; w.writer = 0
 

@@ -1,14 +1,13 @@
 #!/bin/sh
-# model_test.sh - the models of mailbox and scheduler hold, and break when
-# they should.
+# model_test.sh - searches the models of mailbox, scheduler and run queue.
 #
 # usage: model_test.sh
 #
-# Each model here (not memory.pml, which they include) is searched to the end
-# by spin and must show no error. Then each variant that its file comment
-# names is searched, and spin must find the error in it: a model that cannot
-# fail says nothing. With TR_MODEL_CYCLES=1 the models are also searched for
-# runs that never end; that takes about a minute.
+# Spin searches each model in this folder to its end and must find no error;
+# memory.pml is not a model, the others include it. Then it searches each
+# variant that the file comment of the model names, and must find the error:
+# a model that cannot fail proves nothing. With TR_MODEL_CYCLES=1 spin also
+# looks for runs that never end; that takes about a minute.
 set -u
 
 here=$(cd "$(dirname "$0")" && pwd) || exit 2
@@ -39,7 +38,7 @@ fail() {
 }
 
 # search MODEL VARIANT COMPILE-FLAGS [RUN-FLAG]: leaves the report in `out`.
-# Depth and memory are far beyond need: reaching either is a failure.
+# Limits of depth and memory are far above the need; reaching one is a failure.
 search() {
     rm -f pan pan.* ./*.trail out
     # shellcheck disable=SC2086
@@ -50,13 +49,14 @@ search() {
     ./pan -m20000 ${4:-} >>out 2>&1
 }
 
-# The search ran to its end without an error.
+# True if the search in `out` ran to its end without an error.
 no_error() {
     grep -q 'errors: 0' out &&
         ! grep -Eqi 'too small|not completed|out of memory|truncated' out
 }
 
-# The judge speaks when nothing can move any more; he must have been reached.
+# The process `judge` runs when no other process can move: the search must have
+# reached all of its lines.
 holds() {
     if search "$1" "" "-O2 -DSAFETY" && no_error &&
         grep -A1 'unreached in proctype judge' out | grep -q '(0 of'; then
@@ -97,7 +97,7 @@ for path in "$here"/*.pml; do
     for variant in $variants; do
         breaks "$model" "$variant"
     done
-    if [ "${TR_MODEL_CYCLES:-0}" = 1 ] && [ "$model" != private ]; then
+    if [ "${TR_MODEL_CYCLES:-0}" = 1 ] && [ "$model" != run_queue ]; then
         ends "$model"
     fi
 done

@@ -1,27 +1,35 @@
 /*
- * park.pml - workers that go to sleep, and those who bring them work.
+ * park.pml - workers that go to sleep, and threads that schedule cells.
  *
- * A group of two workers. One cell may be run by the first worker only and
- * comes through its inbox; two cells come through the shared queue; when all
- * have run, the workers are told to leave. Steps are named after
- * src/core/scheduler.c. Of search only what others see is here: while a
- * worker searches nobody is woken, so it looks at the queue before it sleeps.
- * Timers, which end a sleep early, and the rings, whose owner is awake, are
- * left out.
+ * The pool has two workers. One cell may only be run by the first worker and
+ * comes through its inbox; two cells come through the shared queue. When all
+ * have run, the workers are told to leave. Steps have the names of functions
+ * in src/core/run/scheduler.c and pick.c. Of the search for work the model has
+ * only what other threads see: while a worker searches, tri_pool_wake wakes
+ * nobody, so the worker reads the queue again before it sleeps. The model
+ * leaves out timers, which end a sleep early, and the rings, whose owner is
+ * awake.
  *
- * Shown: when nothing can move any more, every cell has run and both workers
- * have left. No cell waits for a worker that sleeps.
+ * The model shows that in every state in which no process can move, every cell
+ * has run and both workers have left: no cell waits for a sleeping worker.
  *
- * NO_ORDER_PARK      inbox and shared queue are read before park_word is seen
- * NO_ORDER_SLEEPING  the shared queue is read before `sleeping` is seen
- * NO_ORDER_INBOX     park_word is read before the cell in the inbox is seen
- * NO_ORDER_SHARED    `sleeping` is read before the cell in the queue is seen
- * NO_ORDER_SEARCHING  the shared queue is read before the end of a search is
- *                     seen
- * NO_ORDER_STOP      park_word is read before the order to leave is seen
- * NO_LAST_LOOK       a worker sleeps without looking again
- * KEEP_PARK_WORD     tri_worker_wake does not clear park_word, so a worker on
- *                    its way into the kernel sleeps on
+ * Each variant below breaks this:
+ *
+ * NO_ORDER_PARK      a worker reads inbox and shared queue before its
+ *                    park_word is visible
+ * NO_ORDER_SLEEPING  a worker reads the shared queue before `sleeping` is
+ *                    visible
+ * NO_ORDER_INBOX     a sender reads park_word before its cell in the inbox is
+ *                    visible
+ * NO_ORDER_SHARED    a sender reads `sleeping` before its cell in the queue is
+ *                    visible
+ * NO_ORDER_SEARCHING  a worker reads the shared queue before the end of its
+ *                    search is visible
+ * NO_ORDER_STOP      tri_workers_stop reads park_word before `stopping` is
+ *                    visible
+ * NO_LAST_LOOK       a worker sleeps without reading the queues again
+ * KEEP_PARK_WORD     tri_worker_wake does not clear park_word, so a worker that
+ *                    is about to enter the kernel sleeps on
  */
 #include "memory.pml"
 
@@ -60,16 +68,16 @@
 #endif
 
 word park_word[WORKERS];
-word inbox[WORKERS];   /* how many cells lie there */
+word inbox[WORKERS];   /* number of cells in it */
 word length;           /* of the shared queue */
 word sleeping;
 word searching;
 word stopping;
-bool waiting[WORKERS]; /* in the kernel, on park_word */
+bool waiting[WORKERS]; /* in the kernel, waiting on park_word */
 
 byte done, left;       /* cells that have run, workers that have left */
 
-/* ---- bringing work ---- */
+/* ---- scheduling cells ---- */
 
 inline tri_worker_wake(w)
 {
@@ -90,7 +98,7 @@ inline tri_worker_wake(w)
     fi
 }
 
-inline tri_group_wake()
+inline tri_pool_wake()
 {
     if
     :: read(sleeping) ->
@@ -128,18 +136,18 @@ inline shared_push()
     }
 }
 
-proctype schedule_bound()  /* tri_schedule, the cell's home is worker 0 */
+proctype schedule_bound()  /* tri_schedule of a cell whose home is worker 0 */
 {
     bool woke;
     inbox_push(0);
     tri_worker_wake(0)
 }
 
-proctype schedule_shared()  /* tri_schedule, from outside the group */
+proctype schedule_shared()  /* tri_schedule by a thread outside the pool */
 {
     bool woke;
     shared_push();
-    tri_group_wake()
+    tri_pool_wake()
 }
 
 proctype tri_workers_stop()
@@ -151,9 +159,9 @@ proctype tri_workers_stop()
     tri_worker_wake(1)
 }
 
-/* ---- working ---- */
+/* ---- workers ---- */
 
-inline inbox_take(w)
+inline tri_worker_take_inbox(w)
 {
     if
     :: read(inbox[w]) ->
@@ -166,7 +174,7 @@ inline inbox_take(w)
     fi
 }
 
-inline shared_pop()
+inline tri_pool_pop()
 {
     if
     :: read(length) ->
@@ -239,7 +247,7 @@ inline search()
         put(searching, searching.value + 1);
         seen(searching)
     }
-    shared_pop();
+    tri_pool_pop();
     atomic {
         quiet(searching) ->
         put(searching, searching.value - 1);
@@ -248,7 +256,7 @@ inline search()
     if
     :: found ->
         if
-        :: read(length) -> tri_group_wake()
+        :: read(length) -> tri_pool_wake()
         :: else
         fi
     :: else
@@ -260,15 +268,15 @@ proctype worker(byte w)
     byte bound;
     bool found, woke;
     if
-    :: w == 1 -> done == CELLS  /* in a handler that does not return */
+    :: w == 1 -> done == CELLS  /* busy in a long handler */
     :: true
     fi;
 next:                        /* tri_worker_next */
     found = false;
-    inbox_take(w);
+    tri_worker_take_inbox(w);
     if
     :: bound -> bound--; found = true
-    :: else -> shared_pop()
+    :: else -> tri_pool_pop()
     fi;
     if
     :: !found -> search()

@@ -1,13 +1,14 @@
 /*
- * apart_sim.c - nodes give each other up, and meet again.
+ * apart_sim.c - nodes take each other for dead, and connect again.
  *
- * The scenario of takeover.h, without deaths: cuts between nodes, both ways or
- * one way, last for longer than a stream does, also while shards change their
- * owner. So each side forgets what the other owes it, or only one of them
- * does; there may be two activations of a name while they are apart, and the
- * fence of the store lets one of them count. After all cuts every node has to
- * do with every other one again. From then on there is one activation of a
- * name, questions are answered, and every watch is told in the end.
+ * The scenario of takeover.h, without killed nodes. Cuts between nodes, both
+ * ways or one way, last longer than a stream survives, also while shards
+ * change their owner. So both sides, or only one of them, forget what the
+ * other one still has to send. There may be two activations of a name
+ * meanwhile; the fence of the store accepts the writes of one. After the cuts
+ * every node talks to every other one again. From then on there is one
+ * activation of a name, requests are answered, and every watch is notified in
+ * the end.
  *
  * Covers DI8, DI10, DW10 and X53.
  */
@@ -15,7 +16,7 @@
 
 enum { TALKS = 120, MEETINGS = 40, QUIET = KEYS / 2 };
 
-/* Somewhere between a link that is slow and one that is given up twice. */
+/* Draws how long a cut lasts: from a slow link to twice the give-up time. */
 static tr_nanos any_cut(tr_sim *sim)
 {
     return (tr_nanos)tr_sim_random(sim, TR_SECONDS(25)) + 1;
@@ -32,7 +33,7 @@ static void break_links(tr_sim *sim, board *b)
     }
 }
 
-/* Of the first half of the names everybody speaks all the time. */
+/* Sends to the first half of the names, from all nodes, all the time. */
 static void talk(board *b)
 {
     for (uint32_t n = 0; n < NODES; n++) {
@@ -78,7 +79,7 @@ static tr_err live_apart(tr_sim *sim, void *user)
         talk(b);
         pass(sim, TR_SECONDS(1));
     }
-    tri_sim_net_heal(b->mesh.net);
+    settle(sim, b);
     for (int i = 0; i < MEETINGS; i++) {
         talk(b);
         tr_sim_advance(sim, TR_MS(500));

@@ -1,13 +1,13 @@
 /*
- * ask_graph_sim.c - random graphs of asking actors: every question ends.
+ * ask_graph_sim.c - random graphs of asking actors: every request ends.
  *
- * An actor that is asked answers, refuses, fails, forgets to answer, passes
- * the question on, keeps it for a while, or asks others first: one, two at
- * once, the faster of two, or with a callback. Questions run in circles, and
- * most circles would be deadlocks; each must end with TR_EDEADLOCK.
+ * An actor that is asked replies, refuses, fails, forgets to reply, forwards
+ * the request, keeps it for a while, or asks others first: one, two at once,
+ * the faster of two, or with a callback. Requests run in cycles, and most
+ * cycles would be deadlocks; each must end with TR_EDEADLOCK.
  *
- * In every other run nothing takes time and every question has an hour. Then
- * none may time out: a question that does was stuck.
+ * In every other run nothing takes time and every request has an hour. Then
+ * none may time out: a request that does was stuck.
  *
  * Covers BU6, T8 and TE3.
  */
@@ -15,7 +15,7 @@
 
 #include <troupe/troupe.h>
 
-#include "few.h"
+#include "few_seeds.h"
 
 enum {
     ACTORS = 6,
@@ -33,15 +33,15 @@ TR_MESSAGE(Later);
 typedef struct graph {
     tr_sim *sim;
     tr_ref actors[ACTORS];
-    uint32_t lives;  // how often the node has come up
-    bool hasty;      // nothing takes time: no time-out is right
-    bool forwards;   // questions are passed on
+    uint32_t lives;  // how often the node has booted
+    bool hasty;      // nothing takes time: a time-out is a failure
+    bool forwards;   // requests may be forwarded
     uint64_t begun, ended, deadlocks, stuck, wrong;
 } graph;
 
 typedef struct Node {
     graph *graph;
-    uint32_t pending;  // callbacks to come
+    uint32_t pending;  // callbacks not called yet
     const Question *kept[4];
     uint32_t kept_count;
 } Node;
@@ -94,9 +94,9 @@ static tr_err ask_two(tr_ctx *ctx, Node *self, const Question *m, bool any)
     tr_future futures[2];
     size_t first = 0;
 
-    // What the search for circles does not see: one that closes behind a wait
-    // for the faster of two, and a holder that got the question by a forward
-    // before it was awaited. There the time-out is the end.
+    // The search for cycles does not see a cycle through a wait for the faster
+    // of two, or through an actor that got the request by a forward before the
+    // wait began. Such a cycle ends by its time-out.
     any = any && !g->hasty;
     if (g->hasty && g->forwards) {
         return ask_one(ctx, self, m);
@@ -192,7 +192,7 @@ static tr_err on_question(tr_ctx *ctx, Node *self, const Question *m)
                    ? tr_fail(ctx, TR_EUSER, "asked too much")
                    : tr_reply(ctx, m, .value = m->value);
     case 3:
-        return TR_OK;  // forgets to answer
+        return TR_OK;  // no reply
     case 4:
         return keep(ctx, self, m);
     case 5:

@@ -1,11 +1,10 @@
 /*
  * bank_sim.c - three banks under faults: no cent is made or lost.
  *
- * Each node is a bank of its own, whose balances lie in shared memory so that
- * the check after every step can see all of them: balances and the money on
- * its way always add up. Accounts fail and are restarted, handlers are slow,
- * nodes are killed and come back with new accounts. Twenty transfers are begun
- * in each second and bank.
+ * Each node is a bank. The balances are in memory that the check after every
+ * step can read: balances and the money in transfer always add up. Accounts
+ * fail and are restarted, handlers are slow, nodes are killed and boot again
+ * with new accounts. Each bank begins twenty transfers per second.
  *
  * Covers TE3 and TE4.
  */
@@ -56,7 +55,7 @@ static tr_err on_transfer(tr_ctx *ctx, Account *self, const Transfer *m)
     if (TR_BUGGIFY(ctx, 0.05)) {
         TR_TRY(tr_sleep(ctx, TR_MS(200)));
     }
-    // An answer that is lost leaves the money where it is: on its way.
+    // If the answer is lost, the money stays counted as in transfer.
     TR_TRY(tr_ask(ctx, b->accounts[m->to], NULL, TR_SECONDS(2), Deposit,
                   .cents = m->cents));
     self->bank->done++;

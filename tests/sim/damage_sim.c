@@ -1,11 +1,11 @@
 /*
  * damage_sim.c - stored state on disks that lie.
  *
- * As storage_sim.c, and besides: writes are lost or go elsewhere, bits flip,
- * a sync does nothing. Then an answered save may be gone, and a file may be
- * damaged; but whatever a counter is given was once saved under its name, and
- * damage that is found is an error. A store that does not open any more, or
- * a counter that does not start, is the right outcome here.
+ * As storage_sim.c, and in addition writes are lost or go elsewhere, bits flip,
+ * and syncs do nothing. An acknowledged save may be gone, and a file may be
+ * damaged. But every state that a counter loads was once saved under its name,
+ * and damage that is found is an error. A store that does not open any more,
+ * or a counter that does not start, is a correct outcome here.
  */
 #include "storage_bank.h"
 
@@ -16,7 +16,7 @@ static tr_err nothing_is_wrong(tr_sim *sim, void *user)
     for (uint32_t n = 0; n < NODES; n++) {
         tr_system *sys = tr_sim_node(sim, n);
         for (uint32_t i = 0; i < COUNTERS; i++) {
-            // Any answer will do, an error, too: the counter looks itself.
+            // Any result is accepted: the counter checks its own state.
             tr_err err = tr_ask(
                 sys, tr_virtual(sys, "counter", names[i]), NULL, TR_SECONDS(5),
                 Look, .board = (uint64_t)(uintptr_t)b, .node = n, .index = i);

@@ -1,13 +1,13 @@
 /*
  * events_bank.h - states made of events, on simulated disks.
  *
- * What events_sim.c (disks that fail, but do not lie) and events_damage_sim.c
- * (disks that do) have in common. Each node has an SQLite file and journals in
- * it, of two kinds: one keeps all its events, one drops those that a snapshot
- * has. An entry is two events, emitted at once, each with a seal; the state is
- * the list of all entries. So what an actor has can be compared with what was
- * asked for and what was answered: every entry whole, in order, at most once,
- * and if it was answered, there.
+ * Shared by events_sim.c (disks that fail, but do not lie) and
+ * events_damage_sim.c (disks that lie). Each node has an SQLite file with
+ * journals of two kinds: one keeps all its events, one drops those before a
+ * snapshot. An entry is two events, emitted at once, each with a seal; the
+ * state is the list of all entries. So the state of an actor can be compared
+ * with what was requested and acknowledged: every entry is whole, in order, at
+ * most once, and there if it was acknowledged.
  *
  * Covers ST9, ST11, ST12 and TE4.
  */
@@ -20,23 +20,23 @@
 
 #include <troupe/troupe.h>
 
-#include "few.h"
+#include "few_seeds.h"
 
 enum { NODES = 2, JOURNALS = 4, ENTRIES = 150, SNAPSHOT = 7 };
 
 /* What the workload knows of a journal; it survives its node. */
 typedef struct known {
-    uint64_t sent;            // entries 1 to this were asked for
-    bool acked[ENTRIES + 1];  // and these answered
+    uint64_t sent;            // entries 1 to this were requested
+    bool acked[ENTRIES + 1];  // and these acknowledged
 } known;
 
 typedef struct board {
     known journals[NODES][JOURNALS];
     uint32_t refused[NODES];  // times in a row that a store did not open
     uint64_t acks, errors, boots, looks;
-    uint64_t wrong;  // states that cannot be
-    char what[200];  // the last one of them
-    bool disks_lie;  // entries may be missing at the end, or all
+    uint64_t wrong;  // impossible states
+    char what[200];  // the last of them
+    bool disks_lie;  // the last entries may be missing, or all
     bool over;       // no more faults
 } board;
 
@@ -78,7 +78,7 @@ static const char *padding_of(tr_ctx *ctx, uint64_t number)
 
 static void opened(Journal *self, const Opened *e)
 {
-    // Behind half an entry: closing it makes a number nobody asked for.
+    // After half an entry: closing it makes a number that was not requested.
     self->open = self->open == 0 ? e->number : UINT64_MAX;
 }
 
@@ -90,7 +90,7 @@ static void closed(tr_ctx *ctx, Journal *self, const Closed *e)
     if (count > 0) {
         memcpy(entries, self->entries.at, count * sizeof(*entries));
     }
-    // Half an entry, or halves of two, are none: a number nobody asked for.
+    // Half an entry, or halves of two: a number that was not requested.
     entries[count] = self->open == e->number ? e->number : UINT64_MAX;
     self->entries.at = entries;
     self->entries.count = count + 1;
@@ -106,7 +106,7 @@ static void complain(board *b, uint32_t node, uint32_t index, const char *what,
              names[index], number, what);
 }
 
-/* In order, at most once, asked for; and what was answered is there. */
+/* Checks order, no doubles, all requested, all acknowledged ones there. */
 static void check_state(const Journal *it, board *b, uint32_t node,
                         uint32_t index)
 {
@@ -141,8 +141,8 @@ static tr_err on_write(tr_ctx *ctx, Journal *self, const Write *m)
     uint64_t number = m->number;
 
     check_state(self, (board *)(uintptr_t)m->board, m->node, m->index);
-    // An append of unknown outcome fails the actor: it comes back with what
-    // is really there.
+    // An append of unknown outcome fails the actor, which restarts from the
+    // stored events.
     TR_TRY(tr_emit_all(
         ctx, self,
         TR_EVENT(Opened, .number = number,
@@ -153,13 +153,13 @@ static tr_err on_write(tr_ctx *ctx, Journal *self, const Write *m)
     return tr_reply(ctx, m, .entries = self->entries.count);
 }
 
-/* What is left of the event before: it must fit to this one. */
+/* The event before, which the next one must fit. */
 typedef struct seen {
     uint64_t number;
     bool opened;
 } seen;
 
-/* Whole entries, each sealed, in order. Odd numbers open, even ones close. */
+/* Checks seals and order. Odd numbers open an entry, even ones close it. */
 static tr_err check_event(tr_ctx *ctx, const tr_stored_event *e, const Look *m,
                           seen *before, uint64_t *number)
 {
@@ -197,9 +197,9 @@ static tr_err check_event(tr_ctx *ctx, const tr_stored_event *e, const Look *m,
 }
 
 /*
- * Each event that is stored, and the entry that the state has. A disk that
- * lies may have lost what we were told is there, and show again what lay
- * there before: then the state of an actor that lives is another one.
+ * Compares each stored event with the entry in the state. A disk that lies may
+ * have lost acknowledged events and show older ones again: then the state of a
+ * running actor differs.
  */
 static tr_err check_events(tr_ctx *ctx, const Journal *self, const Look *m)
 {
@@ -257,7 +257,7 @@ static tr_err node(tr_system *sys, uint32_t index, void *user)
 
     b->boots++;
     if (err != TR_OK) {
-        // A damaged file says so every time, and stays as it is.
+        // A damaged file fails every time, and stays as it is.
         bool damaged = ++b->refused[index] > REFUSALS_MAX || b->over;
         return damaged && b->disks_lie ? TR_OK : err;
     }
@@ -270,7 +270,7 @@ static void write_one(tr_sim *sim, board *b, uint32_t n, uint32_t i)
 {
     tr_system *sys = tr_sim_node(sim, n);
     known *k = &b->journals[n][i];
-    // Some do not wait for long, so that appends overlap.
+    // Some time out early, so that appends overlap.
     tr_nanos timeout = tr_sim_random(sim, 3) == 0 ? TR_MS(1) : TR_SECONDS(2);
 
     if (sys == NULL) {
@@ -286,7 +286,7 @@ static void write_one(tr_sim *sim, board *b, uint32_t n, uint32_t i)
     b->errors += err != TR_OK;
 }
 
-/* Any answer will do, an error, too: the journal looks itself. */
+/* Any result is accepted: the journal checks its own state. */
 static tr_err look(tr_sim *sim, board *b, uint32_t n, uint32_t i,
                    tr_nanos timeout)
 {
@@ -304,7 +304,7 @@ static void begin(tr_sim *sim, void *user)
     board *b = user;
 
     (void)sim;
-    *b = (board){.disks_lie = b->disks_lie};  // nothing of the last run
+    *b = (board){.disks_lie = b->disks_lie};  // start anew
 }
 
 static tr_err workload(tr_sim *sim, void *user)

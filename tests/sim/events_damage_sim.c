@@ -1,10 +1,10 @@
 /*
  * events_damage_sim.c - event sourcing on disks that lie.
  *
- * As events_sim.c, and besides: writes are lost or go elsewhere, bits flip, a
- * sync does nothing. Then answered entries may be gone, and a file may be
- * damaged; but what a journal has was once emitted by it, in order and once,
- * and damage that is found is an error.
+ * As events_sim.c, and in addition writes are lost or go elsewhere, bits flip,
+ * and syncs do nothing. Acknowledged entries may be gone, and a file may be
+ * damaged. But everything in a journal was once emitted by it, in order and
+ * once, and damage that is found is an error.
  */
 #include "events_bank.h"
 

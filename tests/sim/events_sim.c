@@ -2,10 +2,10 @@
  * events_sim.c - event sourcing on disks that fail, but keep what they
  * promise.
  *
- * Disks give errors, are full and slow, tear writes; nodes are killed at any
- * moment, and their disks keep any part of what was not synced. An answered
- * entry is there after every crash, in order, once and whole, whether it comes
- * from a snapshot or from events. At the end every journal answers.
+ * Disks give errors, are full and slow, and tear writes. Nodes are killed at
+ * any moment, and their disks keep any part of what was not synced. After every
+ * crash each acknowledged entry is there, in order, once and whole, loaded from
+ * a snapshot or from events. At the end every journal replies.
  */
 #include "events_bank.h"
 

@@ -1,6 +1,6 @@
 #!/bin/sh
-# explore_test.sh - what `make sim` and `make sim-fresh` do: the explorer tries
-# new seeds of every scenario, goes on where it ended, and keeps what failed.
+# explore_test.sh - the program behind `make sim` and `make sim-fresh` runs new
+# seeds of every scenario, continues where it ended, and keeps failed seeds.
 set -eu
 explore="$TR_SOURCE_DIR/tools/sim_explore.py"
 programs="$TR_BUILD_DIR/tests/sim"

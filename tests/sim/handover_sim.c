@@ -1,14 +1,14 @@
 /*
  * handover_sim.c - the network breaks while shards change their owner.
  *
- * The scenario of takeover.h, without deaths: in the middle of each hand-over
- * nodes are cut off from each other, both ways or one way, links are slow or
- * clogged and let go in any order, and packets are lost, doubled and out of
- * order. All of it lasts for less than a node is given up, but for longer than
- * a new owner waits for claims. So there may be two activations of a name for
- * a while; the fence of the store lets one of them count. The built-in
- * invariant `commit` says so after every write. What was answered is stored at
- * the end, every watch is told, and the questions are answered.
+ * The scenario of takeover.h, without killed nodes. In the middle of each
+ * hand-over links are cut, both ways or one way, are slow, or clogged and
+ * released in any order, and packets are lost, doubled and out of order. This
+ * is too short for a node to be given up, but longer than a new owner waits
+ * for claims. So there may be two activations of a name for a while; the fence
+ * of the store accepts the writes of one, which the built-in invariant
+ * `commit` checks after every write. At the end every acknowledged number is
+ * stored, every watch was notified, and requests are answered.
  */
 #include "takeover.h"
 

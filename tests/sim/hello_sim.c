@@ -1,5 +1,5 @@
 /*
- * hello_sim.c - the smallest actors on virtual time, many times over.
+ * hello_sim.c - the smallest actors in a bare world (tr_sim_new), replayed.
  *
  * A greeter that sleeps for an hour before it answers, a heart that beats
  * every minute, and several askers at once: every replay of a seed must give
@@ -104,7 +104,7 @@ static outcome run(uint64_t seed)
         tr_thread_join(sys, threads[i]);
         result.luck = result.luck * 31 + askers[i].luck;
     }
-    // One after another, an hour each; nothing else took any time.
+    // The greeter took an hour for each; nothing else took any time.
     if (tr_sim_now(sim) != TR_SECONDS(1) + ASKERS * HOUR) {
         tr_abort(TR_HERE, "the hours are wrong");
     }
@@ -139,11 +139,22 @@ static int test_replays(uint64_t seed, int replays)
     return 0;
 }
 
-/* --seed N, --seeds N: the first, and how many, as make sim gives them. */
+/* The sums over all seeds, in the words of tr_sim_main. */
+static void print_sums(const outcome *sum)
+{
+    fprintf(stderr,
+            "in all %" PRId64 ".000 simulated s, %" PRIu64
+            " steps, trace %016" PRIx64 "\n",
+            sum->end / TR_SECONDS(1), sum->steps, sum->hash);
+}
+
+/* --seed N: the first seed; --seeds N: how many, and sums at the end. */
 int main(int argc, char **argv)
 {
     uint64_t first = 1, seeds = SEEDS;
     uint64_t hash = 0;
+    bool with_sums = false;
+    outcome sum = {0};
 
     for (int i = 1; i + 1 < argc; i += 2) {
         uint64_t value = strtoull(argv[i + 1], NULL, 10);
@@ -151,17 +162,24 @@ int main(int argc, char **argv)
             first = value;
         } else if (strcmp(argv[i], "--seeds") == 0) {
             seeds = value;
+            with_sums = true;
         }
     }
     int failed = first == 1 ? test_replays(1, REPLAYS) : 0;
     for (uint64_t seed = first; seed < first + seeds; seed++) {
         failed += test_replays(seed, 2);
-        uint64_t other = run(seed).hash;
-        if (other == hash) {
+        outcome other = run(seed);
+        if (other.hash == hash) {
             fprintf(stderr, "seeds %" PRIu64 " and before are alike\n", seed);
             failed++;
         }
-        hash = other;
+        hash = other.hash;
+        sum.hash += other.hash;
+        sum.steps += other.steps;
+        sum.end += other.end - TR_SECONDS(1);
+    }
+    if (with_sums) {
+        print_sums(&sum);
     }
     printf("hello: %" PRIu64 " seeds, %d failed, last hash %016" PRIx64 "\n",
            seeds, failed, hash);

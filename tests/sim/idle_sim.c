@@ -1,14 +1,15 @@
 /*
- * idle_sim.c - virtual actors rest when they are idle, and only then.
+ * idle_sim.c - virtual actors are deactivated when they are idle, and only
+ * then.
  *
- * Clerks are virtual actors. They answer at once, after a wait inside the
- * turn, or later: they keep the question, or stash it, for longer than the
- * idle time. Nobody stops them and no clock goes wrong, so:
- *   - every question is answered by the clerk that has taken it;
- *   - a clerk rests not before its idle time, counted from its last turn, and
- *     not much later;
- *   - what comes while it goes to rest is handled by its next activation, in
- *     order.
+ * Clerks are virtual actors. They reply at once, after a wait inside the turn,
+ * or later: they keep the request, or stash it, for longer than the idle time.
+ * They are not stopped and clocks are right, so:
+ *   - every request is answered by the clerk that has taken it;
+ *   - a clerk is deactivated after its idle time, counted from its last turn,
+ *     neither before nor much later;
+ *   - messages that arrive during the deactivation are handled by the next
+ *     activation, in order.
  *
  * Covers AC5, AC6 and X30.
  */
@@ -16,7 +17,7 @@
 
 #include <troupe/troupe.h>
 
-#include "few.h"
+#include "few_seeds.h"
 
 enum { KEYS = 4, CLIENTS = 4, ROUNDS = 25, KEPT = 4 };
 
@@ -27,14 +28,14 @@ static const char *const keys[KEYS] = {"a", "b", "c", "d"};
 typedef struct board {
     tr_sim *sim;
     tr_nanos last[KEYS];  // when its last turn ended
-    uint32_t open[KEYS];  // questions kept or stashed
+    uint32_t open[KEYS];  // requests kept or stashed
     uint64_t sent[KEYS][CLIENTS], seen[KEYS][CLIENTS];
     uint64_t rests, begun, ended;
     uint32_t done;
     const char *broken;
 } board;
 
-static board the_board;  // one world at a time
+static board the_board;  // there is one run at a time
 
 TR_MESSAGE(Answer, (uint64_t, number));
 TR_REQUEST(Question, Answer, (uint64_t, number), (uint32_t, how));
@@ -56,7 +57,7 @@ typedef struct Clerk {
     const Question *kept[KEPT];
     uint32_t count;
     uint32_t stashed;
-    bool later;  // what was stashed is answered now
+    bool later;  // stashed requests are answered now
 } Clerk;
 
 static tr_err clerk_start(tr_ctx *ctx, Clerk *self)

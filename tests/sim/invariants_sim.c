@@ -1,30 +1,29 @@
 /*
- * invariants_sim.c - what holds after every step, whatever happens.
+ * invariants_sim.c - invariants that a program can check after every step.
  *
- * Clients ask counters, which are virtual actors, with answers that must fit
- * their questions, with times that are sometimes too short, several at once;
- * counters wait in the middle of a turn, read beside readers, fail, stop, and
- * end when they are idle. After every step:
- *   - of each name at most one activation is alive, and at most one writer is
- *     inside it, alone;
- *   - a client's numbers arrive at a counter in the order of asking;
- *   - an answer carries the number of its question, each question has one;
- *   - a time that ran out ran out neither early nor late;
- *   - every change of a state is one that the table has.
- * At the end all is at rest: nobody is active, and system and directory agree
- * on it. Covers TE1, TE2 and TE6.
+ * Clients ask counters, which are virtual actors: several at once, sometimes
+ * with too little time. Counters wait in the middle of a turn, read beside
+ * other readers, fail, stop, and are deactivated. After every step:
+ *   - of each name at most one activation is alive, and a writer in it is
+ *     alone;
+ *   - the numbers of a client arrive at a counter in the order of asking;
+ *   - a reply carries the number of its request, and each request has one;
+ *   - time-outs are neither early nor late;
+ *   - every change of a state is in the table of transitions.
+ * At the end no actor is active, and system and directory agree on that.
+ * Covers TE1, TE2 and TE6.
  */
 #include <string.h>
 
 #include <troupe/troupe.h>
 
-#include "core/lifecycle.h"
-#include "few.h"
+#include "few_seeds.h"
+#include "support/core.h"
 
 enum { KEYS = 4, CLIENTS = 4, ROUNDS = 40, AT_ONCE = 3, LIVES = 4096 };
 
 #define IDLE TR_SECONDS(2)
-#define LATE TR_MS(300)  // a busy world may be so late
+#define LATE TR_MS(300)  // a busy world may be this late
 
 static const char *const keys[KEYS] = {"a", "b", "c", "d"};
 
@@ -35,7 +34,7 @@ typedef struct board {
     int64_t last[KEYS][CLIENTS];  // number that arrived last
     int64_t next[CLIENTS];
     uint32_t done, answers, timeouts, failures;
-    const char *broken;  // what does not hold
+    const char *broken;  // the invariant that does not hold
     struct {
         uint64_t id;
         uint32_t state;
@@ -43,7 +42,7 @@ typedef struct board {
     tr_system *sys;
 } board;
 
-static board the_board;  // one world at a time
+static board the_board;  // there is one run at a time
 
 static void broken(const char *what)
 {
@@ -237,9 +236,9 @@ static void on_lifecycle(void *user, const tr_type *type, const void *event)
         } else if (b->states[i].id != e->actor.id) {
             continue;
         } else if (b->states[i].state != TR_STATE_TERMINATED &&
-                   !tri_life_legal((tr_state)b->states[i].state,
-                                   (tr_state)e->state)) {
-            // A virtual actor keeps its id: its next life begins anew.
+                   !tri_life_is_legal((tr_state)b->states[i].state,
+                                      (tr_state)e->state)) {
+            // A virtual actor keeps its id over activations: its states begin anew.
             broken("a change of state that is not in the table");
         }
         b->states[i].state = e->state;
@@ -298,7 +297,7 @@ static tr_err at_rest(tr_sim *sim, void *user)
                            (unsigned long long)m.virtual_active,
                            (unsigned long long)m.parked);
     }
-    // A restart is a life of an activation, but no other activation.
+    // A restart is another incarnation, but not another activation.
     if (m.activations > lives || lives > m.activations + b->failures) {
         return tr_sim_fail(sim, "%llu activations, %llu lives",
                            (unsigned long long)m.activations,

@@ -3,20 +3,19 @@
  *
  * The nodes and actors of takeover.h: three nodes, virtual actors with stored
  * state, calls and notes from everywhere, over a network that loses, doubles,
- * delays and cuts, with clocks that are wrong and nodes that stand still. One
- * node, or two at a time, are told to end while all of that goes on, with
- * their shards given away before, or not until they are gone; in half of the
- * runs nodes are killed as well, also on their way down. Whoever ended comes
- * back in another life.
- *   - every call ends, with an answer or an error, within its time, those of
- *     actors that are ended with their node among them;
- *   - no shutdown takes longer than its time, and none has to force anybody;
- *     when it is over no activation is left on that node;
- *   - the nodes that stay have every actor soon after, with its state: no
- *     number that was answered is lost;
- *   - every note was handled, once, or is a dead letter of some node; of a
- *     node that is killed nobody knows;
- *   - every watch is told of an end.
+ * delays and cuts, with wrong clocks and paused nodes. Meanwhile one node, or
+ * two at a time, shut down, with their shards given away before, or only after
+ * they are gone. In half of the runs nodes are killed as well, also while they
+ * shut down. Each boots again as another incarnation.
+ *   - every call ends, with a reply or an error, within its time, also those of
+ *     actors that end with their node;
+ *   - no shutdown takes longer than its time-out or forces an actor; after it
+ *     no activation is left on that node;
+ *   - the nodes that stay soon have every actor, with its state: no number
+ *     that was acknowledged is lost;
+ *   - every note was handled, once, or is a dead letter of some node, unless
+ *     that node was killed;
+ *   - every watch is notified of an end.
  *
  * Covers SH9, AC7, AC12, X8 and X30.
  */
@@ -26,7 +25,7 @@
 
 enum { TAKEN_TRIES = 30 };
 
-/* The system is gone: what comes from now on is lost. */
+/* Takes a closed system out of the mesh: packets to it are lost. */
 static void gone(void *arg)
 {
     board *b = &the_board;
@@ -38,13 +37,13 @@ static void gone(void *arg)
     }
 }
 
-/* ---- notes that nobody handles ---- */
+/* ---- notes that become dead letters ---- */
 
 static const tri_up *up;  // of every system
 
 static void on_dead(tri_worker *worker, tr_ref to, tr_msg *msg, uint32_t reason)
 {
-    the_board.dead += msg->node.type == &Note_tr_type;
+    the_board.dead += msg->item.type == &Note_tr_type;
     up->dead_letter(worker, to, msg, reason);
 }
 
@@ -100,7 +99,7 @@ static tr_err judge(tr_sim *sim, board *b, uint32_t n, tr_err err,
     return TR_OK;
 }
 
-/* False: it is still closing. */
+/* Returns false while the node is still closing. */
 static bool has_ended(tr_sim *sim, board *b, uint32_t n, tr_err *result)
 {
     tr_close_report report = {.size = sizeof(report)};
@@ -121,7 +120,7 @@ static bool has_ended(tr_sim *sim, board *b, uint32_t n, tr_err *result)
     return true;
 }
 
-/* Until they are down; the others work on. nodes: bits. */
+/* Waits until the nodes (bits) are down, while the others work. */
 static tr_err await(tr_sim *sim, board *b, uint32_t nodes)
 {
     tr_nanos until = tr_sim_now(sim) + CLOSE_TIME + SLACK;
@@ -144,7 +143,7 @@ static tr_err await(tr_sim *sim, board *b, uint32_t nodes)
     return err;
 }
 
-/* Whoever had been there is here soon, with what was answered. */
+/* Checks that the actor soon replies, with all acknowledged numbers. */
 static tr_err taken_over(tr_sim *sim, board *b, uint32_t key)
 {
     tr_system *sys = b->mesh.systems[HOME];
@@ -171,13 +170,13 @@ static tr_err taken_over(tr_sim *sim, board *b, uint32_t key)
 static void give_all_away(tr_sim *sim, board *b, uint32_t n)
 {
     for (uint32_t i = 0; i < KEYS; i++) {
-        if (b->views[i].owner == n) {
+        if (b->mesh.shards[b->shards[i]].node.slot == n) {
             give_away(sim, b, i, HOME);
         }
     }
 }
 
-/* Of those that are up; false: it is not. */
+/* Shuts a node down; returns false if it is not up. */
 static bool shut_down(tr_sim *sim, uint32_t n)
 {
     if (tr_sim_node(sim, n) == NULL) {
@@ -237,8 +236,9 @@ static tr_err leaving(tr_sim *sim, void *user)
         }
         load(sim, b);
         pass(sim, TR_MS(400));
+        mesh_tell(&b->mesh, (uint32_t)tr_sim_random(sim, NODES));
     }
-    tri_sim_net_heal(b->mesh.net);
+    settle(sim, b);
     return TR_OK;
 }
 
@@ -250,7 +250,7 @@ static tr_err accounted(tr_sim *sim, board *b)
                                b->asking[n]);
         }
     }
-    // What was under way to a node that left may have been handled, and be a
+    // A note in flight to a node that left may have been handled, and be a
     // dead letter of its sender as well.
     return b->handled <= b->noted &&
                    (b->kills > 0 || b->handled + b->dead >= b->noted)

@@ -1,17 +1,17 @@
 /*
- * ledger_sim.c - what actors keep in a store, told by the actors themselves.
+ * ledger_sim.c - actors check what they have stored.
  *
  * Two kinds of virtual actors, on nodes that are killed: a ledger whose state
  * is made of events, with snapshots, and an account that saves its state. One
- * node has a disk, which fails but does not lie; the store of the other one is
- * elsewhere, survives it, and sometimes does what it is asked and does not
- * say so. The actors go on after an error instead of failing. Each state
- * carries a chain over all that has led to it.
- *   - *self is what it was if storing has failed;
+ * node has a disk, which fails but does not lie. The store of the other node is
+ * on another machine, survives the node, and sometimes makes a write without
+ * acknowledging it. The actors go on after an error instead of failing. Each
+ * state carries a hash chain over all changes that led to it.
+ *   - *self is unchanged if storing has failed;
  *   - the state of a sequence number, or of a version, is always the one that
  *     was acknowledged under it, after any number of reloads;
  *   - nothing that was acknowledged is lost;
- *   - nobody else writes here, so nobody is ever fenced.
+ *   - there is one writer, so no write is ever fenced.
  *
  * Covers ST11, ST12 and ST16.
  */
@@ -21,26 +21,26 @@
 
 #include <troupe/troupe.h>
 
-#include "few.h"
+#include "few_seeds.h"
 
 enum { NODES = 2, KEYS = 2, ADDS = 160, LENGTH = ADDS + 1, ELSEWHERE = 1 };
 
 static const char *const keys[KEYS] = {"a", "b"};
 
-/* What is certain of one ledger or account. */
+/* What is known of one ledger or account. */
 typedef struct known {
     uint64_t chains[LENGTH];  // by sequence; 0: not acknowledged
-    uint64_t acked;           // the highest that is
+    uint64_t acked;           // the highest that is acknowledged
 } known;
 
 typedef struct board {
     known ledgers[NODES][KEYS], accounts[NODES][KEYS];
     uint64_t acks, errors, unknown, next;
     char broken[160];
-    tr_storage *memory, *elsewhere;  // the second is in front of the first
+    tr_storage *memory, *elsewhere;  // `elsewhere` uses `memory`
 } board;
 
-static board the_board;  // one world at a time
+static board the_board;  // there is one run at a time
 
 TR_MESSAGE(Done, (uint64_t, sequence));
 TR_REQUEST(Add, Done, (uint32_t, node), (uint64_t, number));
@@ -87,7 +87,7 @@ static void acknowledge(known *k, uint64_t count, uint64_t chain)
     }
 }
 
-/* It was not stored, as far as anybody knows: nothing may have changed. */
+/* Checks that a write that failed has changed nothing. */
 static void refused(const char *kind, tr_err err, uint64_t count,
                     uint64_t before, uint64_t after)
 {
@@ -232,7 +232,7 @@ static tr_err workload(tr_sim *sim, void *user)
                                                            : TR_EUNKNOWN);
         }
         if (sys != NULL) {
-            // What becomes of it is the actor's to say.
+            // The result does not matter: the actor checks itself.
             tr_err err =
                 tr_ask(sys, tr_virtual(sys, kind, keys[key]), NULL,
                        TR_SECONDS(2), Add, .node = n, .number = ++b->next);
@@ -241,7 +241,7 @@ static tr_err workload(tr_sim *sim, void *user)
         if (tr_sim_random(sim, 30) == 0) {
             tr_sim_kill(sim, n, (tr_nanos)tr_sim_random(sim, TR_SECONDS(1)));
         }
-        if (tr_sim_random(sim, 20) == 0) {  // all of them rest
+        if (tr_sim_random(sim, 20) == 0) {  // until all are deactivated
             tr_sim_advance(sim, TR_SECONDS(2));
         }
         tr_sim_advance(sim, (tr_nanos)tr_sim_random(sim, TR_MS(100)) + 1);

@@ -1,15 +1,14 @@
 /*
- * mailbox_sim.c - bounded mailboxes: what is refused, and that all add up.
+ * mailbox_sim.c - bounded mailboxes: what they refuse, and that sums match.
  *
- * Senders tell in bursts, from actors and from outside, to actors with small
- * mailboxes of every overflow policy; their handlers take a while now and
- * then. At any time:
- *   - a mailbox refuses or drops only when it holds as much as it may;
- *   - one that makes senders wait refuses nothing, and they wait only as long
- *     as it is full;
+ * Actors and outside threads send in bursts to actors with small mailboxes of
+ * every overflow policy, whose handlers are slow now and then. At any time:
+ *   - a mailbox refuses or drops only when it is full;
+ *   - a mailbox that makes senders wait refuses nothing, and senders wait only
+ *     while it is full;
  *   - messages of one sender are handled in order.
- * At rest every message was handled or is a dead letter, and every mailbox
- * takes another one.
+ * When the system is idle every message was handled or is a dead letter, and
+ * every mailbox accepts another one.
  *
  * Covers MB10, MB22 and X27.
  */
@@ -18,7 +17,7 @@
 
 #include <troupe/troupe.h>
 
-#include "few.h"
+#include "few_seeds.h"
 
 enum { BOXES = 4, SENDERS = 4, ROUNDS = 25, LIMIT = 6, FROM = SENDERS + 1 };
 
@@ -81,7 +80,7 @@ static tr_err on_go(tr_ctx *ctx, Box *self, const Go *m)
         for (uint64_t n = tr_sim_random(b->sim, 3 * LIMIT); n > 0; n--) {
             tr_nanos begun = tr_now(ctx);
             send(ctx, b, m->index, to);
-            // A full mailbox is emptied in less.
+            // A full mailbox is handled in less time.
             if (tr_now(ctx) - begun > TR_SECONDS(5)) {
                 broken(b, "a sender was parked although there was room");
             }
@@ -133,7 +132,7 @@ static void begin(tr_sim *sim, void *user)
     *b = (board){.sim = sim};
 }
 
-/* At rest there is room: one message more is handled. */
+/* Checks that each mailbox of the idle system handles one more message. */
 static tr_err one_more(tr_sim *sim, board *b)
 {
     tr_system *sys = tr_sim_node(sim, 0);

@@ -1,18 +1,17 @@
 /*
- * names_sim.c - sends by name under virtual time: none lost, none left behind.
+ * names_sim.c - sends by name: no message is lost, no record is leaked.
  *
- * As virtual_sim.c, but the tellers know only names, each of them in a few
- * shards, so records pass from one to the other. One name is kept by a ref,
- * and refs that actors gave of themselves are used when they are old: what
- * is sent to such a one comes to its name, or is a dead letter. At the end
- * only the kept name is known.
+ * As virtual_sim.c, but the tellers know only names. All names are in a few
+ * shards, so records are reused for other names. One name is kept by a ref, and
+ * old refs of activations are used: a message to such a ref reaches the same
+ * name, or is a dead letter. At the end only the kept name has a record.
  */
 #include <stdio.h>
 #include <string.h>
 
 #include <troupe/troupe.h>
 
-#include "cluster/directory.h"
+#include "cluster/virtual/shard.h"
 
 enum { KEYS = 6, TELLERS = 3, ROUNDS = 60 };
 
@@ -25,7 +24,7 @@ typedef struct board {
     uint32_t sent[KEYS][TELLERS];
     uint32_t handled[KEYS][TELLERS];
     uint32_t wrong, astray, done;
-    tr_ref seen[KEYS];  // refs of activations, perhaps long over
+    tr_ref seen[KEYS];  // refs of activations that may have ended
     uint64_t refused, strays;
 } board;
 
@@ -158,7 +157,7 @@ static tr_err all_handled(tr_sim *sim, void *user)
     return TR_OK;
 }
 
-/* Keys of two shards: the names of a shard share its records. */
+/* Picks keys of two shards, whose names share the records of a shard. */
 static void choose_keys(void)
 {
     for (uint32_t n = 0, found = 0; found < KEYS; n++) {

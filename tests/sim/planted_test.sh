@@ -1,6 +1,6 @@
 #!/bin/sh
-# planted_test.sh - every planted bug still fits its source, and the script
-# that says so finds one that does not. `make planted` runs them.
+# planted_test.sh - every planted bug still matches its source, and
+# tools/planted.py --check finds one that does not. `make planted` runs the bugs.
 set -eu
 
 work=$(mktemp -d)
@@ -11,7 +11,7 @@ mkdir -p "$work/tools" "$work/tests/planted" "$work/src"
 cp "$TR_SOURCE_DIR/tools/planted.py" "$work/tools"
 printf 'int a = 1;\nint b = 1;\n' >"$work/src/a.c"
 
-# refuses SENTENCE: the bug comes on standard input.
+# refuses SENTENCE: the planted bug on standard input is refused with it.
 refuses() {
     cat >"$work/tests/planted/01_bug.txt"
     if "$work/tools/planted.py" --check >"$work/out"; then

@@ -1,14 +1,14 @@
 /*
- * relapse_sim.c - nodes are back before the others know that they were gone.
+ * relapse_sim.c - killed nodes are back before the others know of the kill.
  *
  * The nodes and actors of takeover.h over a network that is slow but loses
- * nothing. Nodes are killed often, and come back soon, in another life. Their
- * shards are given away, but of each death about half of the nodes that stay
- * are not told: they have places of the dead, mail for it and watches of its
- * actors when its next life greets them.
+ * nothing. Nodes are killed often and boot again soon, as another incarnation.
+ * Their shards are given away, but about half of the other nodes do not learn
+ * of a kill: when the next incarnation connects, they still have placements
+ * on the dead one, mail for it, and watches of its actors.
  *   - of each name at most one activation is alive at any time;
- *   - every watch is told of an end;
- *   - the work goes on: questions are answered.
+ *   - every watch is notified of an end;
+ *   - the work goes on: requests are answered.
  *
  * Covers X34, DI9 and DW10.
  */
@@ -38,7 +38,9 @@ static tr_err deaths(tr_sim *sim, void *user)
             tr_stop(sys, tr_virtual(sys, "target", keys[key]));
         }
         pass(sim, TR_MS(400));
+        mesh_tell(&b->mesh, (uint32_t)tr_sim_random(sim, NODES));
     }
+    settle(sim, b);
     return TR_OK;
 }
 

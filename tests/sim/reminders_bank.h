@@ -1,11 +1,11 @@
 /*
  * reminders_bank.h - reminders on simulated disks.
  *
- * What reminders_sim.c (disks that fail, but do not lie) and
- * reminders_damage_sim.c (disks that do) have in common. Actors set reminders,
- * move them and forget them, while nodes are killed at any moment. A ring says
- * which setting it is of, so it can be compared with all that were asked for:
- * none comes that nobody has set, elsewhere, or before it is due.
+ * Shared by reminders_sim.c (disks that fail, but do not lie) and
+ * reminders_damage_sim.c (disks that lie). Actors set reminders, move them and
+ * cancel them, while nodes are killed at any moment. A reminder that fires
+ * carries the number of its setting, so it can be compared with all settings:
+ * none fires that was not set, or for another actor, or before it is due.
  *
  * Covers ST9, ST12 and TE4.
  */
@@ -18,7 +18,7 @@
 
 #include <troupe/troupe.h>
 
-#include "few.h"
+#include "few_seeds.h"
 
 enum {
     NODES = 2,
@@ -32,24 +32,24 @@ enum {
 /* One setting of a reminder; it survives its node. */
 typedef struct setting {
     uint32_t node, clock, name;
-    tr_nanos due;  // not before this; of the world's clock
+    tr_nanos due;  // by the world's clock
     tr_nanos period;
-    bool answered;   // it is set
-    bool replaced;   // somebody tried to set it anew, or to forget it
-    bool forgotten;  // and that was answered, in this life of the node:
+    bool answered;   // setting it was acknowledged
+    bool replaced;   // a request to move or cancel it was sent
+    bool forgotten;  // and acknowledged, in this incarnation of the node:
     uint64_t life;
     uint64_t rings;
-    uint64_t calls;  // of the handler, also those that could not save
+    uint64_t calls;  // of the handler, also those whose save failed
 } setting;
 
 typedef struct board {
     setting sets[SETS_MAX];
     uint64_t count;
-    uint64_t lives[NODES];  // how often the node came up
+    uint64_t lives[NODES];  // how often the node has booted
     uint64_t rings, answers, errors, wrong;
     char what[200];
     uint32_t refused[NODES];  // times in a row that a store did not open
-    bool disks_lie;  // what was answered may be gone, or be there again
+    bool disks_lie;           // acknowledged settings may be gone, or back
     bool over;
     tr_sim *sim;
 } board;
@@ -86,7 +86,7 @@ static tr_err on_ring(tr_ctx *ctx, Clock *self, const Ring *m)
     }
     setting *s = &b->sets[m->number];
     s->calls++;
-    // A handler that cannot save has not heard it: it comes again.
+    // If the handler cannot save, the reminder fires again.
     TR_TRY(tr_persist(ctx, self, &(Clock){.rings = self->rings + 1}));
     if (s->node != m->node) {
         complain(b, m->number, "rings elsewhere");
@@ -131,7 +131,7 @@ static tr_err node(tr_system *sys, uint32_t index, void *user)
     tr_err err = tr_storage_sqlite_with(
         &store, "clocks.db", TR_OPTIONS(tr_storage_options, .system = sys));
     if (err != TR_OK) {
-        // A damaged file says so every time, and stays as it is.
+        // A damaged file fails every time, and stays as it is.
         bool damaged = ++b->refused[index] > REFUSALS_MAX || b->over;
         return damaged && b->disks_lie ? TR_OK : err;
     }
@@ -139,7 +139,7 @@ static tr_err node(tr_system *sys, uint32_t index, void *user)
     return tr_host(sys, timepiece, .storage = store, .idle = TR_SECONDS(1));
 }
 
-/* Those of this name will be set anew or forgotten, perhaps. */
+/* Marks the settings of this name: they may be moved or cancelled. */
 static void mark(board *b, uint32_t n, uint32_t c, uint32_t name,
                  bool forgotten)
 {
@@ -178,7 +178,7 @@ static void set_one(tr_sim *sim, board *b, tr_system *sys, uint32_t n,
     b->sets[number].answered = err == TR_OK;
     b->answers += err == TR_OK;
     b->errors += err != TR_OK;
-    // The older ones are gone as if they were forgotten.
+    // Older settings are gone as if they were cancelled.
     for (uint64_t i = 0; err == TR_OK && i < number; i++) {
         setting *s = &b->sets[i];
         if (s->node == n && s->clock == c && s->name == name && !s->forgotten) {
@@ -217,7 +217,7 @@ static tr_err workload(tr_sim *sim, void *user)
         uint32_t name = (uint32_t)tr_sim_random(sim, NAMES);
         tr_system *sys = tr_sim_node(sim, n);
         if (sys == NULL) {
-            // It is down: somebody else's turn.
+            // The node is down: try another one.
         } else if (tr_sim_random(sim, 5) > 0) {
             set_one(sim, b, sys, n, c, name, TR_SECONDS(3));
         } else {

@@ -1,15 +1,15 @@
 /*
  * reminders_damage_sim.c - reminders on disks that lie.
  *
- * As reminders_sim.c, and besides: writes are lost or go elsewhere, bits flip,
- * a sync does nothing. Then a reminder may be gone, or come again, and a file
- * may be damaged; but a ring is always one that was set, of that actor, and
- * never early, and what is found damaged is an error that does not stop the
- * others: one that is set and answered in the end comes.
+ * As reminders_sim.c, and in addition writes are lost or go elsewhere, bits
+ * flip, and syncs do nothing. A reminder may be gone, or fire again, and a file
+ * may be damaged. But a reminder that fires was set, by that actor, and is
+ * never early. Damage that is found is an error that does not stop other
+ * reminders: one that is set and acknowledged at the end fires.
  */
 #include "reminders_bank.h"
 
-/* Sets one reminder for each clock; how many were answered. */
+/* Sets one reminder for each clock; returns how many were acknowledged. */
 static uint64_t set_last_ones(tr_sim *sim, board *b)
 {
     uint64_t answers = b->answers;
@@ -36,7 +36,7 @@ static bool has_missing(const board *b, uint64_t first, uint64_t *which)
     return false;
 }
 
-/* A state that is damaged cannot be saved, but its handler is called. */
+/* A damaged state cannot be saved, but the handler is called. */
 static tr_err last_ones_come(tr_sim *sim, void *user)
 {
     enum { MINUTES_MAX = 25 };

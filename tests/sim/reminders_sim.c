@@ -2,15 +2,15 @@
  * reminders_sim.c - reminders on disks that fail, but keep what they promise.
  *
  * Disks give errors, are full and slow and tear writes, and nodes are killed.
- * A reminder that was answered comes at least once, however often its node
- * went down in between, not before it is due, as it was set last, and never
- * again in a life of the node that began after it was forgotten.
+ * An acknowledged reminder fires at least once, however often its node went
+ * down in between, not before it is due, as it was set last, and never in an
+ * incarnation of the node that began after it was cancelled.
  *
  * Covers ST9, ST12 and TE4.
  */
 #include "reminders_bank.h"
 
-/* The first one that has not come and should have; count: none. */
+/* Returns the first setting that should have fired and has not, or count. */
 static uint64_t find_missing(const board *b)
 {
     uint64_t i = 0;
@@ -22,7 +22,7 @@ static uint64_t find_missing(const board *b)
     return i;
 }
 
-/* A handler that failed gets it again, at the latest after ten minutes. */
+/* A reminder whose handler failed fires again within ten minutes. */
 static tr_err all_have_come(tr_sim *sim, void *user)
 {
     enum { MINUTES_MAX = 25 };

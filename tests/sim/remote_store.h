@@ -1,13 +1,13 @@
 /*
- * remote_store.h - a store on a machine of its own, as a database server is.
+ * remote_store.h - a store on another machine, like a database server.
  *
- * Systems use the front, which lives as long as the run; behind it is an
- * SQLite file on the disk of one simulated node. While that node is down each
- * call fails at once. What was on its way when it died is of unknown outcome
- * if it would write, and has failed if it would read.
+ * Systems use the front, which lives as long as the run. It passes calls on to
+ * an SQLite file on the disk of one simulated node. While that node is down
+ * each call fails at once. When the node is killed, writes in progress have an
+ * unknown outcome, and reads in progress fail.
  *
- * Invariant: an op of a caller is answered once; the store behind has copies,
- * which may outlive it.
+ * Invariant: an operation of a caller completes once; the SQLite store works on
+ * copies, which may outlive it.
  */
 #ifndef TROUPE_TESTS_REMOTE_STORE_H
 #define TROUPE_TESTS_REMOTE_STORE_H
@@ -22,16 +22,16 @@
 
 typedef struct remote_store {
     tr_storage base;     // first
-    tr_storage *behind;  // NULL: down
-    tri_list under_way;  // relays whose callers wait
-    uint64_t lost;       // calls that were cut off
+    tr_storage *behind;  // the SQLite store; NULL: down
+    tri_list under_way;  // calls whose callers wait
+    uint64_t lost;       // calls that a kill has ended
 } remote_store;
 
-/* One call, as the store behind sees it. */
+/* One call, with the copy that the SQLite store works on. */
 typedef struct relay {
     tri_link link;
     tri_store_op op;
-    tri_store_op *asked;  // NULL: it has been answered
+    tri_store_op *asked;  // of the caller; NULL: completed
     remote_store *front;
     char bytes[];
 } relay;
@@ -78,7 +78,7 @@ static inline void remote_refuse(tri_store_op *op, tr_err err)
 
 static inline void remote_ask(remote_store *front, tri_store_op *op)
 {
-    TRI_CHECK(op->event_count == 0);  // states only
+    TRI_CHECK(op->event_count == 0);  // only states are supported
     relay *it =
         calloc(1, sizeof(*it) + op->key.size + op->name.size + op->bytes.size);
     TRI_CHECK(it != NULL);
@@ -131,7 +131,7 @@ static inline tr_err remote_new(tr_storage **out)
     return TR_OK;
 }
 
-/* The machine is gone, in whatever way. */
+/* Ends all calls, because the machine was killed or has shut down. */
 static inline void remote_down(remote_store *front)
 {
     tri_link *link;
@@ -151,17 +151,17 @@ static inline void remote_closed(void *arg)
     remote_down(arg);
 }
 
-/* In the entry function of its node. */
+/* Call it when the store's node boots. */
 static inline tr_err remote_up(remote_store *front, tr_system *sys)
 {
     tr_storage *store;
-    char why[TRI_STORE_TEXT_SIZE];  // faults are no news
+    char why[TRI_STORE_TEXT_SIZE];  // not reported: faults are expected
 
     TR_TRY(tr_storage_sqlite_with(&store, "cluster.db",
                                   TR_OPTIONS(tr_storage_options, .system = sys,
                                              .text = why,
                                              .text_size = sizeof(why))));
-    // Called before the store is closed.
+    // Runs before the store is closed.
     TR_TRY(tr_system_on_closed(sys, remote_closed, front));
     front->behind = store;
     return TR_OK;

@@ -1,14 +1,15 @@
 /*
- * requests_sim.c - questions to desks that are slow, forgetful and mortal.
+ * requests_sim.c - requests to actors that reply late, never, or end before.
  *
- * Clients ask many questions at once, some with little time, some with an
- * hour. A desk answers at once, after a while, later by itself, never, with a
- * refusal, or it ends with its mailbox full. No clock goes wrong, so:
- *   - a question that is handed to a desk still has time;
- *   - an answer is the one to its question;
- *   - nobody is answered twice: a late answer is one whose asker gave up;
- *   - when all is at rest no question is open, not even one that has an hour:
- *     those that a desk has left behind were answered for it.
+ * Clients send many requests at once, some with little time, some with an
+ * hour. A desk replies at once, after a while, later from a kept request,
+ * never, with a refusal, or it ends with requests in its mailbox. Clocks are
+ * right, so:
+ *   - a request that reaches a handler still has time;
+ *   - a reply belongs to its request;
+ *   - no request is answered twice: a late reply is one whose asker timed out;
+ *   - when the system is idle no request is open, not even one with an hour:
+ *     those that a desk left were answered by the library.
  *
  * Covers BU6 and T8.
  */
@@ -16,7 +17,7 @@
 
 #include <troupe/troupe.h>
 
-#include "few.h"
+#include "few_seeds.h"
 
 enum { DESKS = 3, CLIENTS = 4, ROUNDS = 12, AT_ONCE = 24, KEPT = 8 };
 
@@ -84,7 +85,7 @@ static tr_err on_question(tr_ctx *ctx, Desk *self, const Question *m)
     case 1:
         return tr_refuse(ctx, m, TR_EUSER, "not today");
     case 2:
-        return TR_OK;  // forgets to answer
+        return TR_OK;  // no reply
     case 3:
     case 4:
         return keep(ctx, self, m);

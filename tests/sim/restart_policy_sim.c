@@ -1,13 +1,13 @@
 /*
- * restart_policy_sim.c - policies are kept to the letter, families to the end.
+ * restart_policy_sim.c - restarts follow the supervision policy exactly.
  *
- * Children fail at random moments under policies drawn by the seed; a model of
- * the policy says what must follow. No clock goes wrong here, so:
- *   - a child is started again not before its backoff, and soon after it;
+ * Children fail at random moments under policies that the seed draws; a model
+ * of the policy predicts what must follow. Clocks are right, so:
+ *   - a child is restarted after its backoff, not before and not much later;
  *   - max_restarts are allowed in a window, and not one more;
- *   - the name of a child is free when its parent hears of its end;
- *   - a parent ends after its children, all of them;
- *   - whoever joins an actor hears of its end, however many they are.
+ *   - the name of a child is free when its parent is notified of its end;
+ *   - a parent ends after all its children;
+ *   - every tr_join of an actor returns at its end, however many there are.
  *
  * Covers SV7, SV9, X1, X2 and X20.
  */
@@ -16,15 +16,15 @@
 
 #include <troupe/troupe.h>
 
-#include "few.h"
+#include "few_seeds.h"
 
 enum { CHILDREN = 4, JOINERS = 3, BLOWS = 150 };
 
-#define SOON TR_MS(20)  // between two steps that follow from each other
+#define SOON TR_MS(20)  // between a cause and its effect
 
 static const char *const names[CHILDREN] = {"a", "b", "c", "d"};
 
-/* What must become of one child. */
+/* The model of one child. */
 typedef struct model {
     tr_ref ref;
     uint32_t max;
@@ -32,9 +32,9 @@ typedef struct model {
     uint32_t restarts;  // in this window
     tr_nanos window;    // when it began
     tr_nanos failed_at, backoff;
-    bool failing;  // failed, and not started again
-    bool doomed;   // ... and must not be
-    bool wished;   // somebody stops it
+    bool failing;     // failed, and not restarted yet
+    bool no_restart;  // ... and must not be restarted
+    bool wished;      // a stop was requested
 } model;
 
 typedef struct board {
@@ -75,7 +75,7 @@ static tr_err child_start(tr_ctx *ctx, Child *self)
 
     if (m->failing) {
         b->restarts++;
-        if (m->doomed) {
+        if (m->no_restart) {
             broken(b, "a restart beyond the limit");
         } else if (took < m->backoff) {
             broken(b, "a restart before its backoff");
@@ -91,7 +91,7 @@ static tr_err child_start(tr_ctx *ctx, Child *self)
 
 static tr_err child_stop(tr_ctx *ctx, Child *self, tr_reason reason)
 {
-    // A restart that took its time would blur the backoff.
+    // A slow restart would make the backoff hard to measure.
     if (reason != TR_RESTARTING && TR_BUGGIFY(ctx, 0.3)) {
         (void)!tr_sleep(ctx, TR_MS(30));
     }
@@ -117,14 +117,14 @@ static tr_err on_fail(tr_ctx *ctx, Child *self, const Fail *msg)
 
     (void)msg;
     if (m->restarts > 0 && age > m->within - SOON && age < m->within + SOON) {
-        return TR_OK;  // in this window or the next: nobody can say
+        return TR_OK;  // at the border of the window: either is right
     }
     if (m->restarts == 0 || age > m->within) {
         m->restarts = 0;
         m->window = now;
     }
-    m->doomed = m->restarts >= m->max;
-    m->restarts += !m->doomed;
+    m->no_restart = m->restarts >= m->max;
+    m->restarts += !m->no_restart;
     m->backoff = backoff_of(m);
     m->failed_at = now;
     m->failing = true;
@@ -202,8 +202,8 @@ static tr_err on_terminated(tr_ctx *ctx, Family *self, const tr_terminated *msg)
     }
     model *m = &b->models[i];
     b->ends++;
-    b->limits += m->failing && m->doomed;
-    if (msg->reason == TR_FAILED && !(m->failing && m->doomed)) {
+    b->limits += m->failing && m->no_restart;
+    if (msg->reason == TR_FAILED && !(m->failing && m->no_restart)) {
         broken(b, "an end although restarts were left");
     }
     if (msg->reason != TR_FAILED && !m->wished) {
@@ -216,7 +216,7 @@ static tr_err on_terminated(tr_ctx *ctx, Family *self, const tr_terminated *msg)
 TR_ACTOR(family, Family, TR_HOOK(pre_start, family_start),
          TR_HOOK(post_stop, family_stop), TR_ON(tr_terminated, on_terminated));
 
-/* ---- those who wait for an end ---- */
+/* ---- joiners ---- */
 
 static tr_err on_join(tr_ctx *ctx, Family *self, const Join *m)
 {
@@ -317,7 +317,7 @@ static tr_err holds(tr_sim *sim, void *user)
     return b->broken == NULL ? TR_OK : tr_sim_fail(sim, "%s", b->broken);
 }
 
-/* A joiner waits for one after the other: as many ends as it takes. */
+/* Stops the children again and again until every join has returned. */
 static tr_err all_joined(tr_sim *sim, void *user)
 {
     board *b = user;

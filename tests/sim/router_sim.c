@@ -1,10 +1,9 @@
 /*
  * router_sim.c - routers that grow and shrink while they work.
  *
- * Numbered jobs go to routers of every way of choosing, which are told to
- * have more workers, or fewer; workers take a while now and then. A job is
- * done once, by one worker; at rest every job was done, also those that a
- * worker had when it was one too many.
+ * Numbered jobs go to routers of every policy, whose number of workers is
+ * changed meanwhile; workers are slow now and then. Each job is done once, by
+ * one worker, also those in the mailbox of a worker that is removed.
  *
  * Covers PA2.
  */
@@ -13,7 +12,7 @@
 
 #include <troupe/troupe.h>
 
-#include "few.h"
+#include "few_seeds.h"
 
 enum { ROUTERS = 4, JOBS = 400, WORKERS = 6 };
 

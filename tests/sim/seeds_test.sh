@@ -1,7 +1,7 @@
 #!/bin/sh
-# seeds_test.sh - every seed that has failed once, again.
+# seeds_test.sh - every seed that has ever failed passes.
 #
-# Reads tests/sim/seeds.txt; the programs are those of the build.
+# Reads tests/sim/seeds.txt and runs the programs of the build.
 set -u
 
 list="$TR_SOURCE_DIR/tests/sim/seeds.txt"

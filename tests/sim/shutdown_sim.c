@@ -1,11 +1,11 @@
 /*
- * shutdown_sim.c - the end of a system at any moment.
+ * shutdown_sim.c - a system is closed at any moment.
  *
  * A busy system is terminated, or closed, at a random moment: in the middle
  * of starts, waits, restarts and spawns, by an actor, by a thread, by several
- * at once. Closing always returns within its time. What was started has been
- * stopped, and what was acquired is released; questions from outside that
- * were under way have ended; nothing runs afterwards.
+ * at once. Closing always returns within its time-out. Then every actor that
+ * started has stopped, everything acquired is released, requests from outside
+ * threads have ended, and nothing runs any more.
  *
  * Systems are opened by the workload, several one after the other.
  *
@@ -15,7 +15,7 @@
 
 #include <troupe/troupe.h>
 
-#include "few.h"
+#include "few_seeds.h"
 
 enum {
     ROUNDS = 6,
@@ -34,13 +34,13 @@ typedef struct round {
     tr_system *sys;
     tr_ref trees[TREES];
     bool ending;          // tr_system_terminate was called
-    bool closed;          // nobody may run any more
-    bool stubborn;        // somebody sleeps longer than we wait
-    bool hooked;          // an actor takes part in the end
+    bool closed;          // no handler may run any more
+    bool stubborn;        // an actor sleeps longer than the time-out
+    bool hooked;          // an actor has a termination hook
     uint32_t late;        // handlers that ran after the end
     int64_t up;           // started, not yet stopped
     int64_t held;         // acquired with tr_on_end, not released
-    uint32_t asking;      // threads that wait for an answer
+    uint32_t asking;      // threads that wait for a reply
     uint32_t unexpected;  // errors that cannot be
     uint32_t hooks;       // tr_termination_hook seen
 } round;
@@ -179,7 +179,7 @@ static tr_err on_question(tr_ctx *ctx, Node *self, const Question *m)
     }
 }
 
-/* ---- an actor that takes part in the end ---- */
+/* ---- an actor with a termination hook ---- */
 
 static tr_err keeper_start(tr_ctx *ctx, Node *self)
 {
@@ -203,7 +203,7 @@ TR_ACTOR(keeper, Node, TR_HOOK(pre_start, keeper_start),
 
 /* ---- threads ---- */
 
-/* Asks on and on, and once more when the end has begun. */
+/* Asks repeatedly, and once more after termination has begun. */
 static void asker_main(void *arg)
 {
     round *r = arg;
@@ -253,7 +253,7 @@ static tr_err judge(const round *r, tr_err err, tr_nanos took,
         return tr_sim_fail(r->sim, "closed with %s, %" PRIu32 " forced",
                            tr_errname(err), report->forced);
     }
-    // The clock of the world has no part in the run's faults here.
+    // The system is in the client's world, whose clock has no faults.
     if (took > CLOSE_TIME + TR_SECONDS(2)) {
         return tr_sim_fail(r->sim, "closing took %" PRId64 " ms",
                            took / TR_MS(1));

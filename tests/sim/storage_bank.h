@@ -1,10 +1,10 @@
 /*
  * storage_bank.h - actors with stored state on simulated disks.
  *
- * What storage_sim.c (disks that fail, but do not lie) and damage_sim.c (disks
- * that do) have in common. Each node has an SQLite file and some counters in
- * it. A counter's state carries a seal, made of its name and its number: a
- * state that no save has ever made does not have a right one.
+ * Shared by storage_sim.c (disks that fail, but do not lie) and damage_sim.c
+ * (disks that lie). Each node has an SQLite file with some counters in it. A
+ * counter's state carries a seal, made of its name and its number, so a state
+ * that was never saved is recognized by its wrong seal.
  *
  * Covers ST16, ST17 and TE4.
  */
@@ -17,23 +17,23 @@
 
 #include <troupe/troupe.h>
 
-#include "few.h"
+#include "few_seeds.h"
 
 enum { NODES = 2, COUNTERS = 4, RAISES = 150, PADDING = 600 };
 
 /* What the workload knows of a counter; it survives its node. */
 typedef struct known {
-    uint64_t sent;   // the highest number that was ever asked for
-    uint64_t acked;  // the highest one that was answered
+    uint64_t sent;   // the highest number that was requested
+    uint64_t acked;  // the highest number that was acknowledged
 } known;
 
 typedef struct board {
     known counters[NODES][COUNTERS];
     uint32_t refused[NODES];  // times in a row that a store did not open
     uint64_t acks, errors, boots;
-    uint64_t wrong;  // states that cannot be
-    char what[160];  // the last one of them
-    bool disks_lie;  // old states, lost states and lost files may be
+    uint64_t wrong;  // impossible states
+    char what[160];  // the last of them
+    bool disks_lie;  // states may be old or lost, files may be lost
     bool over;       // no more faults
 } board;
 
@@ -55,7 +55,7 @@ static uint64_t seal_of(uint32_t node, uint32_t index, uint64_t number)
     return (h ^ h >> 29) * UINT64_C(0xbf58476d1ce4e5b9);
 }
 
-/* A text whose every byte follows from the number. */
+/* A text of which every byte depends on the number. */
 static const char *padding_of(uint64_t number, char *out)
 {
     size_t size = (size_t)(number * 37 % PADDING);
@@ -102,8 +102,8 @@ static tr_err on_raise(tr_ctx *ctx, Counter *self, const Raise *m)
                     .padding = padding_of(m->number, padding)};
 
     check_state(self, (board *)(uintptr_t)m->board, m->node, m->index);
-    // A save of unknown outcome fails the actor: it comes back with what is
-    // really there.
+    // A save of unknown outcome fails the actor, which restarts from the
+    // stored state.
     TR_TRY(tr_persist(ctx, self, &next));
     return tr_reply(ctx, m, .number = self->number);
 }
@@ -116,7 +116,7 @@ static tr_err on_look(tr_ctx *ctx, const Counter *self, const Look *m)
 
 TR_ACTOR(counter, Counter, TR_ON(Raise, on_raise), TR_ON_READ(Look, on_look));
 
-/* The file's name is a node's own: each has its own disk. */
+/* The file has the same name on each node: every node has its own disk. */
 static tr_err node(tr_system *sys, uint32_t index, void *user)
 {
     enum { REFUSALS_MAX = 20 };
@@ -127,7 +127,7 @@ static tr_err node(tr_system *sys, uint32_t index, void *user)
 
     b->boots++;
     if (err != TR_OK) {
-        // A damaged file says so every time, and stays as it is.
+        // A damaged file fails every time, and stays as it is.
         bool damaged = ++b->refused[index] > REFUSALS_MAX || b->over;
         return damaged && b->disks_lie ? TR_OK : err;
     }
@@ -139,7 +139,7 @@ static void raise_one(tr_sim *sim, board *b, uint32_t n, uint32_t i)
 {
     tr_system *sys = tr_sim_node(sim, n);
     known *k = &b->counters[n][i];
-    // Some do not wait for long, so that saves overlap.
+    // Some time out early, so that saves overlap.
     tr_nanos timeout = tr_sim_random(sim, 3) == 0 ? TR_MS(1) : TR_SECONDS(2);
     uint64_t number = ++k->sent;
 
@@ -162,7 +162,7 @@ static void begin(tr_sim *sim, void *user)
     board *b = user;
 
     (void)sim;
-    *b = (board){.disks_lie = b->disks_lie};  // nothing of the last run
+    *b = (board){.disks_lie = b->disks_lie};  // start anew
 }
 
 static tr_err workload(tr_sim *sim, void *user)
@@ -189,7 +189,7 @@ static tr_err states_are_right(tr_sim *sim, void *user)
     return b->wrong == 0 ? TR_OK : tr_sim_fail(sim, "%s", b->what);
 }
 
-/* At the end, when nothing fails any more: every counter has its state. */
+/* Checks at the end, without faults, that every counter has its state. */
 static inline tr_err all_answer(tr_sim *sim, void *user)
 {
     board *b = user;

@@ -1,10 +1,10 @@
 /*
  * storage_sim.c - stored state on disks that fail, but keep what they promise.
  *
- * Disks give errors, are full and slow, tear writes; nodes are killed at any
- * moment, and their disks keep any part of what was not synced. An answered
- * save is there after every crash; a state is never one that nobody saved,
- * and never one from the future. At the end every counter answers.
+ * Disks give errors, are full and slow, and tear writes. Nodes are killed at
+ * any moment, and their disks keep any part of what was not synced. An
+ * acknowledged save survives every crash. A loaded state was once saved, and is
+ * not newer than the last save. At the end every counter replies.
  */
 #include "storage_bank.h"
 

@@ -4,13 +4,13 @@
  * Two nodes, one with an SQLite file on a disk that fails but does not lie,
  * one with a store in memory. The workload writes under a few keys: with the
  * version that is stored and with others, with epochs that are high enough
- * and with lower ones; it appends, trims, reads. Several operations are under
- * way at a time, and nodes are killed among them.
+ * and with lower ones; it appends, trims, reads. Several operations are in
+ * progress at a time, and nodes are killed meanwhile.
  *   - a write with another version, or of an earlier epoch, is refused;
- *   - the right one is never refused, only failed;
- *   - what was answered with TR_OK is there at every later read, on a disk
- *     also after a crash; what was refused or failed is not; what is unknown
- *     was done as a whole or not at all.
+ *   - a correct write is never refused, but may fail;
+ *   - a write that returned TR_OK is seen by every later read, on a disk also
+ *     after a crash; one that was refused or failed is not seen; one of
+ *     unknown outcome was made completely or not at all.
  *
  * Covers ST10, ST12, ST16 and ST17.
  */
@@ -19,14 +19,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "few.h"
+#include "few_seeds.h"
 #include "storage/storage.h"
 #include "troupe/troupe.h"
 
 enum {
     NODES = 2,    // the first one has a disk
-    KEYS = 4,     // each is of a shard of its own
-    AT_ONCE = 3,  // operations under way
+    KEYS = 4,     // each in another shard
+    AT_ONCE = 3,  // operations in progress
     ROUNDS = 250,
     EVENTS_MAX = 64,
     PATIENCE = 60,  // seconds
@@ -39,11 +39,11 @@ typedef struct state {
 
 typedef struct known {
     state now, perhaps;
-    bool unsure;                // it is one of both
-    uint64_t fence, fence_max;  // the least and the most it can be
+    bool unsure;                // one of both is true
+    uint64_t fence, fence_max;  // lower and upper bound
     uint64_t events[EVENTS_MAX + 4];
-    uint64_t last, perhaps_last;  // ... events that are there
-    uint64_t first;               // those before may be gone
+    uint64_t last, perhaps_last;  // ... number of the last event
+    uint64_t first;               // events before it may be trimmed
     bool events_unsure;
 } known;
 
@@ -60,13 +60,13 @@ typedef struct board {
     char broken[200];
 } board;
 
-/* One operation; it outlives a node that is killed with it. */
+/* One operation; it outlives a node that is killed meanwhile. */
 struct job {
     job *next_job;
     tri_store_op op;
     board *board;
     uint32_t node, key;
-    bool right;  // must not be refused
+    bool right;  // correct: must not be refused
     bool answered;
     uint64_t value;  // saved, or of the events
     uint64_t values[2];
@@ -92,7 +92,7 @@ static known *known_of(const job *j)
     return &j->board->keys[j->node][j->key];
 }
 
-/* ---- asking ---- */
+/* ---- operations ---- */
 
 static void answered(tri_store_op *op)
 {
@@ -114,6 +114,7 @@ static void ask_save(job *j, bool deletes)
 
     j->op.call = deletes ? TR_STORE_DELETE : TR_STORE_SAVE;
     j->op.number = k->now.version;
+    j->op.after = deletes ? k->last : 0;
     if (tr_sim_random(sim, 4) == 0) {
         j->right = false;
         j->op.number = k->now.version > 0 && tr_sim_random(sim, 2) == 0
@@ -145,7 +146,7 @@ static void ask_append(job *j)
     j->op.event_count = count;
 }
 
-/* A key of which something is not known is read before it is written. */
+/* Chooses an operation; a key whose state is uncertain is read first. */
 static void choose(job *j)
 {
     known *k = known_of(j);
@@ -193,8 +194,8 @@ static job *submit(board *b, uint32_t node, uint32_t key)
     j->op.epoch = k->fence_max + (tr_sim_random(b->sim, 10) == 0);
     choose(j);
     bool is_write = j->op.call != TR_STORE_LOAD && j->op.call != TR_STORE_READ;
-    if (is_write && k->fence > 0 && tr_sim_random(b->sim, 6) == 0) {
-        j->op.epoch = tr_sim_random(b->sim, k->fence);
+    if (is_write && k->fence > 1 && tr_sim_random(b->sim, 6) == 0) {
+        j->op.epoch = 1 + tr_sim_random(b->sim, k->fence - 1);
         j->right = false;
     }
     if (is_write && j->op.epoch > k->fence_max) {
@@ -204,7 +205,7 @@ static job *submit(board *b, uint32_t node, uint32_t key)
     return j;
 }
 
-/* ---- answers ---- */
+/* ---- results ---- */
 
 static bool is_state(const state *s, const tri_store_op *op)
 {
@@ -248,6 +249,7 @@ static void take_events(job *j)
     }
     if (k->events_unsure && j->op.version == k->perhaps_last) {
         k->last = k->perhaps_last;
+        k->first = k->last == 0 ? 1 : k->first;
     } else if (j->op.version != k->last) {
         broken(j, "another last event");
     }
@@ -257,7 +259,7 @@ static void take_events(job *j)
     k->events_unsure = false;
 }
 
-/* What the key is if the write was done. */
+/* Updates the model as if the write was made. */
 static state after(const job *j)
 {
     return j->op.call == TR_STORE_SAVE ? (state){j->op.number + 1, j->value}
@@ -298,6 +300,11 @@ static void take_done(job *j)
         break;
     case TR_STORE_FENCE:
         break;
+    case TR_STORE_DELETE:
+        k->last = 0;
+        k->first = 1;
+        k->now = after(j);
+        break;
     default:
         k->now = after(j);
         break;
@@ -311,11 +318,13 @@ static void take_unknown(job *j)
 
     j->board->unknown++;
     if (!j->right) {
-        return;  // it was not done in any case
+        return;  // it was certainly not made
     }
     if (j->op.call == TR_STORE_SAVE || j->op.call == TR_STORE_DELETE) {
         k->perhaps = after(j);
         k->unsure = true;
+        k->perhaps_last = 0;
+        k->events_unsure = j->op.call == TR_STORE_DELETE;
     } else if (j->op.call == TR_STORE_APPEND) {
         write_down(j);
         k->perhaps_last = j->op.number + j->op.event_count;
@@ -368,7 +377,7 @@ static bool all_answered(job *const *jobs, uint32_t count)
     return i == count;
 }
 
-/* Some operations on keys that are not the same, up to their answers. */
+/* Makes some operations on different keys and waits for their results. */
 static tr_err some(board *b, uint32_t node)
 {
     job *jobs[AT_ONCE];
@@ -401,7 +410,7 @@ static tr_err some(board *b, uint32_t node)
     return TR_OK;
 }
 
-/* In memory nothing outlives the process. */
+/* A store in memory ends with the process. */
 static void forget(board *b)
 {
     tr_storage_close(b->stores[1]);
@@ -474,7 +483,7 @@ static tr_err workload(tr_sim *sim, void *user)
     return TR_OK;
 }
 
-/* Once more all keys, in a world without faults. */
+/* Reads all keys once more, without faults. */
 static tr_err all_is_there(tr_sim *sim, void *user)
 {
     board *b = user;

@@ -1,8 +1,8 @@
 #!/bin/sh
-# stray_test.sh - calls around the world are seen, and get where they were to
-# go, in programs that are linked in other ways than the tests are: at a fixed
-# address with the address of a function in use, and with the shared library
-# loaded while running, and closed again. Covers TE5.
+# stray_test.sh - stray calls are counted and still reach their function, in
+# programs that are linked in other ways than the tests: at a fixed address
+# with function pointers in use, and with the shared library loaded by dlopen
+# and closed again. Covers TE5.
 set -eu
 
 work=$(mktemp -d)
@@ -60,7 +60,7 @@ int main(void)
     if (tr_sim_run(&options) != TR_OK || seen != 3) {
         return 1;
     }
-    // By the slot and by the pointer: the same function, which works.
+    // A call and a call through a pointer reach the same function.
     srandom(1);
     long first = random();
     srandom(1);
@@ -116,7 +116,7 @@ int main(int argc, char **argv)
 }
 C
 
-# check NAME WANTED COMMAND...: it ends well and prints the words.
+# check NAME WANTED COMMAND...: it ends with status 0 and prints the words.
 check() {
     name=$1
     wanted=$2

@@ -1,12 +1,11 @@
 /*
- * supervision_storm_sim.c - trees whose actors fail in every place.
+ * supervision_storm_sim.c - trees of actors that fail in handlers and hooks.
  *
- * Three supervisors, one for each scope, with children and their children.
- * Handlers return errors and panic; hooks fail before the start, after it, and
- * around a restart; children wait for each other while all of that goes on.
- * At all times every actor goes only from a state to one that may follow it.
- * When the storm is over, nobody hangs between two states: an actor is either
- * gone or at work, and what came alive and what ended add up.
+ * Three supervisors, one for each scope, with children and grandchildren.
+ * Handlers return errors and panic; hooks fail before and after the start and
+ * around a restart; children ask each other meanwhile. Every change of state is
+ * legal. At the end no actor hangs between two states: it is either gone or
+ * running, and starts and stops add up.
  *
  * Covers L2, SV15 and X24.
  */
@@ -15,7 +14,7 @@
 
 #include <troupe/troupe.h>
 
-#include "few.h"
+#include "few_seeds.h"
 
 enum {
     SUPERVISORS = 3,
@@ -23,7 +22,7 @@ enum {
     GRANDCHILDREN = 2,
     ACTORS_MAX = 256,
     BLOWS = 120,
-    LOOK_EVERY = 8,  // steps
+    LOOK_EVERY = 8,  // steps between two checks
 };
 
 TR_MESSAGE(Blow, (uint32_t, how));
@@ -34,8 +33,8 @@ typedef struct storm {
     tr_ref supervisors[SUPERVISORS];
     tr_ref workers[SUPERVISORS][CHILDREN * (1 + GRANDCHILDREN)];
     uint32_t looks;
-    int64_t alive;      // incarnations: started, and not stopped
-    uint64_t failures;  // that the program knows of
+    int64_t alive;      // incarnations that started and have not stopped
+    uint64_t failures;  // that the program has counted
 } storm;
 
 typedef struct Worker {
@@ -213,7 +212,7 @@ static tr_err workload(tr_sim *sim, void *user)
     return TR_OK;
 }
 
-/* ---- what must hold ---- */
+/* ---- invariants ---- */
 
 static bool may_follow(tr_state from, tr_state to)
 {

@@ -1,14 +1,15 @@
 /*
- * takeover.h - shards change their owner and nodes die; nobody notices.
+ * takeover.h - shards change their owner and nodes are killed; the actors stay
+ * available.
  *
- * Three nodes over a network. A membership, played by the workload, gives
- * shards to other nodes, node by node and each a little later; it kills nodes,
- * says that they are dead, gives their shards away, and lets them come back in
- * another life. Meanwhile actors are asked from all nodes, often by all at
- * once, and watched from a node that stays.
+ * Three nodes over a network. The workload plays the membership: it gives
+ * shards to other nodes, which each node learns a little later; it kills nodes,
+ * reports them dead, gives their shards away, and lets them boot again as
+ * another incarnation. Meanwhile actors are asked from all nodes, often by all
+ * at once, and watched from a node that stays.
  *   - of each name at most one activation is alive at any time;
- *   - every watch is told of an end: that of the activation, or of its node;
- *   - the work goes on: questions are answered.
+ *   - every watch is notified of an end: of the activation, or of its node;
+ *   - the work goes on: requests are answered.
  *
  * Covers DI6, DW10 and X8.
  */
@@ -19,7 +20,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "few.h"
+#include "few_seeds.h"
 #include "sim/sim.h"
 #include "support/mesh.h"
 
@@ -32,11 +33,11 @@ static const char *const keys[KEYS] = {"a", "b", "c", "d", "e", "f",
 
 typedef struct board {
     mesh mesh;
-    tri_bus_view views[KEYS];
+    uint32_t shards[KEYS];
     uint32_t active[KEYS][NODES];
-    uint32_t open[KEYS];  // watches of the actor at home
+    uint32_t open[KEYS];  // watches of the actor, from the node HOME
     uint32_t kills;
-    bool untold;  // who is dead: half of the others do not hear of it
+    bool untold;  // half of the nodes are not told of a kill
     /*
      * Links go wrong while a shard changes its owner, for longer than the new
      * one waits: then there may be two activations for a while, and the store
@@ -45,10 +46,10 @@ typedef struct board {
     bool cut;
     tr_storage *store;
     tr_err (*make_store)(tr_storage **out);  // NULL: in memory
-    uint64_t counted[KEYS];            // the highest number that was answered
-    uint8_t answers[KEYS][COUNT_MAX];  // each number is answered once
+    uint64_t counted[KEYS];  // the highest number that was acknowledged
+    uint8_t answers[KEYS][COUNT_MAX];  // how often each number was acknowledged
     uint64_t asked, answered, told;
-    uint32_t asking[NODES];   // calls under way
+    uint32_t asking[NODES];   // calls in progress
     uint32_t notes;           // that a caller sends before each call
     uint64_t noted, handled;  // notes: sent, and handled
     uint64_t dead;            // ... or a dead letter
@@ -57,7 +58,7 @@ typedef struct board {
     const char *broken;
 } board;
 
-static board the_board;  // one world at a time
+static board the_board;  // there is one run at a time
 
 TR_MESSAGE(Answer, (uint32_t, key), (uint64_t, count));
 TR_REQUEST(Who, Answer);
@@ -98,13 +99,13 @@ static tr_err target_start(tr_ctx *ctx, Target *self)
 
     (void)self;
     if (here == NODES) {
-        return TR_OK;  // its node is just being killed
+        return TR_OK;  // its node is being killed
     }
     b->active[key][here]++;
     for (uint32_t n = 0; n < NODES; n++) {
         alive += b->active[key][n];
     }
-    if (alive > 1 && !b->cut) {
+    if (alive > 1) {
         broken("two activations of one name");
     }
     return TR_BUGGIFY(ctx, 0.2) ? tr_sleep(ctx, TR_MS(50)) : TR_OK;
@@ -119,7 +120,7 @@ static tr_err target_stop(tr_ctx *ctx, Target *self, tr_reason reason)
         tr_err ignored = tr_sleep(ctx, TR_MS(50));
         (void)ignored;
     }
-    // One whose state could not be loaded ends before it has started.
+    // An activation whose state cannot be loaded ends before it starts.
     if (here < NODES && the_board.active[key_of(ctx)][here] > 0) {
         the_board.active[key_of(ctx)][here]--;
     }
@@ -147,10 +148,10 @@ TR_ACTOR(target, Target, TR_HOOK(pre_start, target_start),
          TR_HOOK(post_stop, target_stop), TR_ON(Who, on_who),
          TR_ON(Note, on_note));
 
-/* ---- those who ask, and the one who watches ---- */
+/* ---- callers, and the watcher ---- */
 
 #define PATIENCE TR_SECONDS(20)
-#define SLACK    TR_SECONDS(5)  // clocks that are wrong, nodes that stand still
+#define SLACK    TR_SECONDS(5)  // for wrong clocks and paused nodes
 
 static void ask(tr_ctx *ctx, tr_ref ref)
 {
@@ -161,7 +162,7 @@ static void ask(tr_ctx *ctx, tr_ref ref)
     Answer answer;
 
     b->asked++;
-    if (here < NODES) {  // else its node is just being killed
+    if (here < NODES) {  // else its node is being killed
         b->asking[here]++;
     }
     if (tr_ask(ctx, ref, &answer, PATIENCE, Who) == TR_OK) {
@@ -236,7 +237,7 @@ static void call(board *b, uint32_t node, uint32_t key)
     }
 }
 
-/* Some calls from anywhere. */
+/* Makes some calls from random nodes. */
 static inline void load(tr_sim *sim, board *b)
 {
     for (uint64_t i = tr_sim_random(sim, 6) + 1; i > 0; i--) {
@@ -250,23 +251,20 @@ static inline void pass(tr_sim *sim, tr_nanos below)
     tr_sim_advance(sim, (tr_nanos)tr_sim_random(sim, (uint64_t)below) + 1);
 }
 
-/* Nobody waits with a question until all have heard of it. */
-static void give_away(tr_sim *sim, board *b, uint32_t i, uint32_t owner)
+/* Tells the nodes of the newest view, one by one, while calls go on. */
+static void tell_views(tr_sim *sim, board *b, uint32_t key)
 {
     uint32_t first = (uint32_t)tr_sim_random(sim, NODES);
 
-    b->views[i].owner = owner;
-    b->views[i].epoch++;
     for (uint32_t n = 0; n < NODES; n++) {
-        tr_system *sys = b->mesh.systems[(first + n) % NODES];
         if (b->cut) {
             tri_sim_net_trouble(b->mesh.net);
         }
-        if (sys != NULL) {
-            tri_bus_shard(sys, b->views[i].shard, owner, b->views[i].epoch);
+        if (!(b->untold && tr_sim_random(sim, 2) == 0)) {
+            mesh_tell(&b->mesh, (first + n) % NODES);
         }
         if (tr_sim_random(sim, 2) == 0) {
-            call(b, (uint32_t)tr_sim_random(sim, NODES), i);
+            call(b, (uint32_t)tr_sim_random(sim, NODES), key);
         }
         if (tr_sim_random(sim, 2) == 0) {
             tr_sim_advance(sim, (tr_nanos)tr_sim_random(sim, TR_MS(3)) + 1);
@@ -274,26 +272,33 @@ static void give_away(tr_sim *sim, board *b, uint32_t i, uint32_t owner)
     }
 }
 
-/* A node before it comes back. */
+/* Gives a shard away; calls go on while the nodes learn of the new owner. */
+static void give_away(tr_sim *sim, board *b, uint32_t i, uint32_t owner)
+{
+    mesh_move(&b->mesh, b->shards[i], owner);
+    tell_views(sim, b, i);
+}
+
+/* Draws how long a killed node stays down. */
 static tr_nanos any_while(tr_sim *sim)
 {
     return TR_SECONDS(1) + (tr_nanos)tr_sim_random(sim, TR_SECONDS(2));
 }
 
-/* It comes back when its shards have been given away, or long after that. */
+/* Draws a shorter time, about that in which its shards are given away. */
 static tr_nanos short_while(tr_sim *sim)
 {
     return TR_MS(150) + (tr_nanos)tr_sim_random(sim, TR_MS(300));
 }
 
-/* Nothing comes from it or goes to it any more. */
+/* Takes a killed node out of the mesh: its packets are lost. */
 static void unplug(board *b, uint32_t node)
 {
     mesh_leave(&b->mesh, node);
     tri_sim_net_forget(b->mesh.net, node);
 }
 
-/* Its process is no more, and nobody has told the others. */
+/* Updates the board after a kill; the other nodes do not know of it yet. */
 static void was_killed(board *b, uint32_t node)
 {
     b->kills++;
@@ -303,17 +308,13 @@ static void was_killed(board *b, uint32_t node)
     b->asking[node] = 0;
 }
 
-/* The others hear that it has ended, and have its shards. */
+/* The node is dead by the engine; its shards go to the node HOME. */
 static void tell_of_end(tr_sim *sim, board *b, uint32_t node)
 {
-    for (uint32_t n = 0; n < NODES; n++) {
-        if (b->mesh.systems[n] != NULL &&
-            !(b->untold && tr_sim_random(sim, 2) == 0)) {
-            tri_bus_dead(b->mesh.systems[n], node);
-        }
-    }
+    mesh_dead(&b->mesh, node);
+    tell_views(sim, b, 0);
     for (uint32_t i = 0; i < KEYS; i++) {
-        if (b->views[i].owner == node) {
+        if (b->mesh.shards[b->shards[i]].node.slot == node) {
             give_away(sim, b, i, HOME);
         }
     }
@@ -341,9 +342,7 @@ static void look_up_shards(board *b)
 
     for (uint32_t i = 0; i < KEYS; i++) {
         int size = snprintf(text, sizeof(text), "local::target/%s", keys[i]);
-        b->views[i].shard = tri_shard_of(text, (size_t)size);
-        b->views[i].owner = b->views[i].shard % NODES;
-        b->views[i].epoch = 1;
+        b->shards[i] = tri_shard_of(text, (size_t)size);
     }
 }
 
@@ -354,6 +353,7 @@ static tr_err node(tr_system *sys, uint32_t index, void *user)
     board *b = user;
 
     TR_TRY(mesh_join(&b->mesh, index, sys));
+    mesh_tell_all(&b->mesh);
     b->callers[index] = tr_spawn(sys, caller);
     if (index == HOME) {
         b->guard = tr_spawn(sys, guard);
@@ -368,7 +368,7 @@ static void begin(tr_sim *sim, void *user)
     bool cut = b->cut;
     tr_err (*make)(tr_storage **out) = b->make_store;
 
-    tr_storage_close(b->store);  // of the last run
+    tr_storage_close(b->store);  // of the run before
     memset(b, 0, sizeof(*b));    // the net is gone since all_told
     b->cut = cut;
     b->make_store = make;
@@ -377,11 +377,10 @@ static void begin(tr_sim *sim, void *user)
     }
     mesh_init(&b->mesh, sim, NODES, true);
     look_up_shards(b);
-    b->mesh.views = b->views;
-    b->mesh.view_count = KEYS;
+    b->mesh.quiet = true;
 }
 
-/* All nodes at once, one of which may just have ended it. */
+/* Calls an actor from all nodes at once, perhaps right after its end. */
 static void call_all(tr_sim *sim, board *b, uint32_t key)
 {
     tr_system *first = b->mesh.systems[tr_sim_random(sim, NODES)];
@@ -400,8 +399,9 @@ static void call_all(tr_sim *sim, board *b, uint32_t key)
 enum { USUAL = 15 };  // kinds of rounds, of 20: see usual
 
 /*
- * A round where nodes also leave or lose their store. `away` of its kinds give
- * an actor to node n; from USUAL on it is none of these.
+ * Makes a round of kind `what`, for scenarios that have kinds of their own from
+ * USUAL on: watches, calls, gives the shard of the key to node n (`away` of the
+ * kinds), or disturbs links.
  */
 static inline void usual(tr_sim *sim, board *b, uint64_t what, uint64_t away,
                          uint32_t key, uint32_t n)
@@ -417,6 +417,17 @@ static inline void usual(tr_sim *sim, board *b, uint64_t what, uint64_t away,
     } else if (what < USUAL) {
         tri_sim_net_trouble(b->mesh.net);
     }
+}
+
+/* Ends all trouble: links work, and every node gets every view. */
+static inline void settle(tr_sim *sim, board *b)
+{
+    tri_sim_net_heal(b->mesh.net);
+    for (int i = 0; i < 20; i++) {
+        mesh_tell_all(&b->mesh);
+        tr_sim_advance(sim, TR_MS(200));
+    }
+    b->mesh.quiet = false;
 }
 
 static inline tr_err workload(tr_sim *sim, void *user)
@@ -446,8 +457,9 @@ static inline tr_err workload(tr_sim *sim, void *user)
             kill_one(sim, b, n);
         }
         tr_sim_advance(sim, (tr_nanos)tr_sim_random(sim, TR_MS(400)) + 1);
+        mesh_tell(&b->mesh, (uint32_t)tr_sim_random(sim, NODES));
     }
-    tri_sim_net_heal(b->mesh.net);
+    settle(sim, b);
     return TR_OK;
 }
 
@@ -462,7 +474,7 @@ static tr_err holds(tr_sim *sim, void *user)
     return tr_sim_fail(sim, "%s", b->broken);
 }
 
-/* What was answered was stored, and is there. */
+/* Checks that every acknowledged number is stored. */
 static tr_err nothing_is_forgotten(tr_sim *sim, board *b, uint32_t i)
 {
     tr_system *sys = b->mesh.systems[HOME];
@@ -492,7 +504,7 @@ static tr_err all_told(tr_sim *sim, void *user)
             err = tr_sim_fail(sim, "who watches %s was not told", keys[i]);
         }
     }
-    // A store that is down most of the time answers little.
+    // A store that is down most of the time acknowledges few.
     if (err == TR_OK && b->make_store == NULL && b->answered < b->asked / 4) {
         err = tr_sim_fail(sim, "only %" PRIu64 " of %" PRIu64 " answered",
                           b->answered, b->asked);

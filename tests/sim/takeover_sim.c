@@ -1,5 +1,6 @@
 /*
- * takeover_sim.c - shards change their owner and nodes die; nobody notices.
+ * takeover_sim.c - shards change their owner and nodes are killed; the actors
+ * stay available.
  *
  * The scenario of takeover.h over a network that is slow but loses nothing.
  */

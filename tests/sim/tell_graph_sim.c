@@ -2,46 +2,46 @@
  * tell_graph_sim.c - random graphs of telling actors never lock up.
  *
  * Every actor slows its senders down, and messages come in bursts, so many
- * actors are parked in tr_tell much of the time, in circles, too. Whatever the
+ * actors are parked in tr_tell much of the time, also in cycles. Whatever the
  * order: each message arrives, and those of one sender to one receiver arrive
- * in the order in which they were sent. Nobody works on two messages at once,
- * and nobody is left parked. Covers C9, C10 and TE3.
+ * in the order in which they were sent. No actor handles two messages at once,
+ * and none stays parked. Covers C9, C10 and TE3.
  */
 #include <inttypes.h>
 
 #include <troupe/troupe.h>
 
-#include "few.h"
+#include "few_seeds.h"
 
 enum {
     ACTORS = 6,
-    OUTSIDE = ACTORS,  // the workload's place among the senders
+    OUTSIDE = ACTORS,  // the workload, as a sender
     STARTS = 12,
     HOPS_MAX = 5,
     FAN_OUT = 3,
-    BURST = 150,  // a limit is looked at when some dozens have come at once
+    BURST = 150,  // soft limits are checked after some dozens of messages
     MESSAGES_MAX = 1500,
     SOFT_LIMIT = 2,
 };
 
 /*
- * Nothing here takes time but the pauses of the node, so a sender that is
- * parked for longer was not woken. Less than the limit of such a wait, 30 s.
+ * Only pauses of the node take time here, so a sender that is parked for longer
+ * was not woken. Shorter than the limit of such a wait, which is 30 s.
  */
 #define PARKED_MAX TR_SECONDS(25)
 
 TR_MESSAGE(Hop, (uint32_t, from), (uint64_t, number), (uint32_t, left));
 
-/* All that is known of one node's present life. */
+/* What is known of the present incarnation of a node. */
 typedef struct graph {
     tr_sim *sim;
     tr_ref actors[ACTORS];
-    uint64_t next[ACTORS + 1][ACTORS];  // per pair: what was sent
-    uint64_t seen[ACTORS + 1][ACTORS];  // ... and what has arrived
+    uint64_t next[ACTORS + 1][ACTORS];  // sent, for each pair
+    uint64_t seen[ACTORS + 1][ACTORS];  // ... and arrived
     uint64_t sent, arrived;
-    bool mixed_up;  // out of order
+    bool mixed_up;  // a message arrived out of order
     bool two_at_once;
-    bool forgotten;  // parked although there was room
+    bool forgotten;  // a sender was parked although there was room
 } graph;
 
 typedef struct Node {

@@ -1,10 +1,10 @@
 /*
  * timer_sim.c - timers on virtual time: never early, once, and not late.
  *
- * Nothing takes time here and no clock goes wrong, so a timer is due at an
- * exact moment. Single timers, repeated ones, sleeps, time-outs of questions
- * and of silence, and cancelled timers, which never fire. Spans reach from
- * a microsecond to weeks, over all levels of the wheel.
+ * Nothing takes time here and clocks are right, so a timer is due at an exact
+ * time. There are single and repeated timers, sleeps, time-outs of requests,
+ * receive time-outs, and cancelled timers, which never fire. Spans are from a
+ * microsecond to weeks, over all levels of the wheel.
  *
  * Covers BU13.
  */
@@ -12,7 +12,7 @@
 
 #include <troupe/troupe.h>
 
-#include "few.h"
+#include "few_seeds.h"
 
 enum {
     ACTORS = 4,
@@ -52,7 +52,7 @@ typedef struct clocks {
 typedef struct Clock {
     clocks *clocks;
     slot slots[SLOTS];
-    tr_nanos busy_until;   // it slept: what was due meanwhile comes after
+    tr_nanos busy_until;   // it slept: timers due before this fire late
     tr_nanos silent_from;  // when the last message but tr_timeout began
     tr_nanos silence;
 } Clock;
@@ -72,7 +72,7 @@ static void heard(tr_ctx *ctx, Clock *self)
     self->silent_from = tr_now(ctx);
 }
 
-/* Beats may be missed while it sleeps, but are never too many. */
+/* A repeated timer may skip beats while the actor sleeps, never add any. */
 static void on_beat(Clock *self, slot *at, tr_nanos now)
 {
     tr_nanos due = at->begun + ++at->beats * at->span;
@@ -173,7 +173,7 @@ static tr_err on_timeout(tr_ctx *ctx, Clock *self, const tr_timeout *m)
     tr_nanos now = tr_now(ctx);
 
     (void)m;
-    // One that other mail has overtaken is measured anew from then on.
+    // If other mail came first, the time-out counts from that mail.
     bool anew = now > due && self->silent_from <= self->busy_until &&
                 now <= self->busy_until + self->silence + LATE_MAX;
     judge(self, "a silence", anew ? now : due, now);
@@ -183,7 +183,7 @@ static tr_err on_timeout(tr_ctx *ctx, Clock *self, const tr_timeout *m)
     return TR_OK;
 }
 
-/* Single timers to come, and those that are overdue. */
+/* Counts the single timers that have not fired. */
 static tr_err on_how_many(tr_ctx *ctx, Clock *self, const HowMany *m)
 {
     uint32_t count = 0;
@@ -221,7 +221,7 @@ static tr_err node(tr_system *sys, uint32_t index, void *user)
     return TR_OK;
 }
 
-/* All magnitudes alike. */
+/* Draws a span; each order of magnitude is equally likely. */
 static tr_nanos any_span(tr_sim *sim)
 {
     tr_nanos span = 1000;
@@ -251,7 +251,7 @@ static void order(tr_sim *sim, clocks *it)
         tr_tell(sys, to, Silence, .span = any_span(sim));
         break;
     case 4:
-        // Not so often that the beats are all that happens.
+        // Rare enough that the beats do not dominate the run.
         tr_tell(sys, to, Set, .span = TR_MINUTES(20) + any_span(sim) * 100,
                 .again = true);
         break;

@@ -1,10 +1,10 @@
 /*
  * unknown_sim.c - stored state behind a store whose answers are lost.
  *
- * As storage_sim.c, and besides: a store that has made a write, or has failed
- * to, says that it does not know. The counter then starts anew from what is
- * really there. So an answered save is never gone, no state is one that nobody
- * saved, and at the end every counter answers. Wall clocks jump, too.
+ * As storage_sim.c, and in addition the outcome of a write may be unknown,
+ * whether it was made or not. The counter then restarts from the stored state.
+ * So an acknowledged save is never lost, every loaded state was once saved, and
+ * at the end every counter replies. Wall clocks jump, too.
  */
 #include "storage_bank.h"
 

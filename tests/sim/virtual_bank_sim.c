@@ -2,19 +2,20 @@
  * virtual_bank_sim.c - accounts that are virtual actors of three nodes.
  *
  * Tellers on every node move money between a few accounts. The accounts are
- * in one store; all three nodes reach for them at once, they end by idleness,
- * by stops from anywhere and by failing saves, and come back elsewhere. Links
- * lose, double, delay and reorder, are cut for longer than a node is waited
- * for, and shards are handed over meanwhile, to each node in its own time. So
- * there may be two activations of an account, and an asker may not know what
- * became of its request: it asks again, with the same number, until it knows.
- * Whatever happens, no money is lost or made, for the store has one writer and
- * an account remembers what it has done for whom.
+ * in one store. All three nodes use them at once; they end by idleness, by
+ * stops from any node and by failing saves, and are activated elsewhere. Links
+ * lose, double, delay and reorder, and are cut for longer than a node is waited
+ * for; shards are handed over meanwhile, which each node learns at another
+ * time. So there may be two activations of an account, and an asker may not
+ * know the outcome of its request: it asks again, with the same number, until
+ * it knows. Whatever happens, no money is lost or made, because the store
+ * accepts one writer and an account remembers the last request of each teller.
  */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "sim/sim_node.h"
 #include "support/mesh.h"
 
 enum { NODES = 3, ACCOUNTS = 5, ROUNDS = 12, START = 100, TRIES = 2000 };
@@ -41,7 +42,7 @@ TR_REQUEST(Move, Balance, (uint32_t, teller), (uint64_t, number),
 TR_REQUEST(Look, Balance);
 TR_MESSAGE(Go, (uint32_t, teller));
 
-/* done: the last number of each teller; new accounts are given START. */
+/* done: the last number of each teller. A new account has START cents. */
 TR_STATE(Account, (bool, open), (int64_t, value), (uint64_t, done0),
          (uint64_t, done1), (uint64_t, done2), (bool, refused0),
          (bool, refused1), (bool, refused2));
@@ -76,11 +77,12 @@ static tr_err on_move(tr_ctx *ctx, Account *self, const Move *m)
         *done_of(&next, m->teller) = m->number;
         *refused_of(&next, m->teller) = poor;
         next.value += poor ? 0 : m->amount;
-        if (TR_BUGGIFY(ctx, 0.03)) {  // it is not saved
+        if (TR_BUGGIFY(ctx, 0.03)) {  // the save is not made
             return tr_refuse(ctx, m, TR_ESTORAGE, "no space");
         }
         TR_OR_REFUSE(ctx, m, tr_persist(ctx, self, &next));
-        if (TR_BUGGIFY(ctx, 0.03)) {  // it is, and nobody hears of it
+        if (TR_BUGGIFY(ctx,
+                       0.03)) {  // the save is made, but reported as failed
             tr_stop(ctx, tr_self(ctx));
             return tr_refuse(ctx, m, TR_EUNKNOWN, "the disk is silent");
         }
@@ -99,7 +101,7 @@ static tr_err on_move(tr_ctx *ctx, Account *self, const Move *m)
 
 static tr_err on_look(tr_ctx *ctx, Account *self, const Look *q)
 {
-    // A look that writes: only who may write knows.
+    // Reads by writing: only the activation that may write knows.
     Account next = *self;
     if (!self->open) {
         next.open = true;
@@ -112,7 +114,7 @@ static tr_err on_look(tr_ctx *ctx, Account *self, const Look *q)
 TR_ACTOR(account, Account, TR_HOOK(pre_start, account_start),
          TR_ON(Move, on_move), TR_ON(Look, on_look));
 
-/* Until it is known what became of it: TR_OK or TR_EUSER. */
+/* Asks until the outcome is known: TR_OK or TR_EUSER. */
 static tr_err move_surely(tr_ctx *ctx, uint32_t whose, uint32_t who,
                           uint64_t number, int64_t amount)
 {
@@ -167,11 +169,11 @@ TR_ACTOR(teller, void, TR_ON(Go, on_go));
 static tr_err node(tr_system *sys, uint32_t index, void *user)
 {
     board *b = user;
-    tri_sim_node *at = (tri_sim_node *)(void *)sys->world;
-    if (b->mesh.sim != at->sim) {
+    tr_sim *sim = tri_sim_of(sys->world);
+    if (b->mesh.sim != sim) {
         tr_storage_close(b->store);
         memset(b, 0, sizeof(*b));
-        mesh_init(&b->mesh, at->sim, NODES, true);
+        mesh_init(&b->mesh, sim, NODES, true);
         b->epoch = 1;
         TR_TRY(tr_storage_memory(&b->store));
     }
@@ -186,24 +188,29 @@ static uint32_t shard_of(uint32_t name)
     return tri_shard_of(text, strlen(text));
 }
 
-/* Another node owns the shard of an account; each hears of it in its time. */
-static void hand_over(tr_sim *sim, board *b)
+/* Tells each node of the newest view at another time. */
+static void tell_slowly(tr_sim *sim, board *b)
 {
-    uint32_t shard = shard_of((uint32_t)tr_sim_random(sim, ACCOUNTS));
-    uint32_t owner = (uint32_t)tr_sim_random(sim, NODES);
     uint32_t first = (uint32_t)tr_sim_random(sim, NODES);
-    b->epoch++;
     for (uint32_t i = 0; i < NODES; i++) {
-        tri_bus_shard(b->mesh.systems[(first + i) % NODES], shard, owner,
-                      b->epoch);
+        mesh_tell(&b->mesh, (first + i) % NODES);
         tr_sim_advance(sim, (tr_nanos)tr_sim_random(sim, TR_MS(800)) + 1);
     }
 }
 
+/* Gives the shard of an account away; each node learns it at another time. */
+static void hand_over(tr_sim *sim, board *b)
+{
+    uint32_t shard = shard_of((uint32_t)tr_sim_random(sim, ACCOUNTS));
+    mesh_move(&b->mesh, shard, (uint32_t)tr_sim_random(sim, NODES));
+    tell_slowly(sim, b);
+    tell_slowly(sim, b);
+}
+
 /*
- * A node is cut off for longer than anybody waits. The others take it for
- * dead and its actors for theirs, while it goes on: two views. When it is
- * back it hears of that.
+ * Cuts a node off until the others take it for dead and host its actors, while
+ * the node goes on: it does not know yet that it is dead. When it is connected
+ * again it learns that, and goes on as another incarnation.
  */
 static void cut_off(tr_sim *sim, board *b)
 {
@@ -212,23 +219,21 @@ static void cut_off(tr_sim *sim, board *b)
         (cut + 1 + (uint32_t)tr_sim_random(sim, NODES - 1)) % NODES;
     tri_sim_net_partition(b->mesh.net, UINT64_C(1) << cut, TR_SECONDS(12));
     tr_sim_advance(sim, (tr_nanos)tr_sim_random(sim, TR_SECONDS(12)) + 1);
-    b->epoch++;
+    mesh_dead(&b->mesh, cut);
+    for (uint32_t name = 0; name < ACCOUNTS; name++) {
+        mesh_move(&b->mesh, shard_of(name), owner);
+    }
     for (uint32_t i = 0; i < NODES; i++) {
-        if (i == cut) {
-            continue;
-        }
-        tri_bus_dead(b->mesh.systems[i], cut);
-        for (uint32_t name = 0; name < ACCOUNTS; name++) {
-            tri_bus_shard(b->mesh.systems[i], shard_of(name), owner, b->epoch);
+        if (i != cut) {
+            mesh_tell(&b->mesh, i);
         }
     }
     tr_sim_advance(sim, TR_SECONDS(13));
-    for (uint32_t name = 0; name < ACCOUNTS; name++) {
-        tri_bus_shard(b->mesh.systems[cut], shard_of(name), owner, b->epoch);
-    }
+    mesh_rejoin(&b->mesh, cut);
+    mesh_tell_all(&b->mesh);
 }
 
-/* The nodes end now, and the next run begins with nothing of this one. */
+/* Resets the board: the nodes end now, and the next run must start anew. */
 static void forget(board *b)
 {
     memset(b->mesh.systems, 0, sizeof(b->mesh.systems));

@@ -2,21 +2,22 @@
  * virtual_bus_sim.c - virtual actors on three nodes over a bad network.
  *
  * Tellers on every node send numbered messages to a few names, with pauses
- * around the idle time; the actors are stopped from anywhere, end by
- * themselves, and start slowly now and then. Packets are lost, doubled, late
- * and out of order; links are slow, clogged and cut, for less than a node is
+ * around the idle time; the actors are stopped from any node, stop themselves,
+ * and start slowly now and then. Packets are lost, doubled, late and out of
+ * order; links are slow, clogged and cut, each time too short for a node to be
  * given up. So every message must be handled: after every step no number is
  * out of order, at the end each was handled once, and no actor is active on
- * two nodes at a time. Only what was passed on too often may be missing
- * (MS7): for each number that is skipped some node has a dead letter.
+ * two nodes at a time. Only a message that was forwarded too often may be
+ * missing: for each skipped number some node has a dead letter.
  *
- * Cuts may follow each other, though, until a node is given up all the same.
- * What was under way to it is a dead letter then, and may have come (X8).
+ * Several cuts in a row may still make a node give another one up. Messages in
+ * flight to it are dead letters then, although they may have arrived.
  */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "sim/sim_node.h"
 #include "support/mesh.h"
 
 enum { NODES = 3, KEYS = 4, ROUNDS = 25 };
@@ -65,7 +66,7 @@ static uint64_t dead_letters(board *b)
     return count;
 }
 
-/* How many may be missing by now. */
+/* Returns how many messages may be missing so far. */
 static uint64_t allowed(board *b)
 {
     tri_bus_counts sum = counts(b);
@@ -141,10 +142,10 @@ TR_ACTOR(teller, void, TR_ON(Go, on_go));
 static tr_err node(tr_system *sys, uint32_t index, void *user)
 {
     board *b = user;
-    tri_sim_node *at = (tri_sim_node *)(void *)sys->world;
-    if (b->mesh.sim != at->sim) {
+    tr_sim *sim = tri_sim_of(sys->world);
+    if (b->mesh.sim != sim) {
         memset(b, 0, sizeof(*b));
-        mesh_init(&b->mesh, at->sim, NODES, true);
+        mesh_init(&b->mesh, sim, NODES, true);
     }
     TR_TRY(mesh_join(&b->mesh, index, sys));
     return tr_host(sys, target, .idle = IDLE);

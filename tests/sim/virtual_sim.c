@@ -1,11 +1,11 @@
 /*
- * virtual_sim.c - virtual actors that come and go under virtual time.
+ * virtual_sim.c - virtual actors that are activated and deactivated often.
  *
  * Tellers send numbered messages to a few names, with pauses around the idle
- * time; actors start and stop slowly now and then, stop themselves and are
- * stopped, and one more is active than their kind allows. After every step:
- * no number is out of order. At the end: each message was handled, once, and
- * nobody is active any more.
+ * time. Actors start and stop slowly now and then, stop themselves, are
+ * stopped, and there is one name more than may be active. After every step no
+ * number is out of order. At the end each message was handled once, and no
+ * actor is active.
  */
 #include <stdio.h>
 #include <string.h>

@@ -1,17 +1,17 @@
 /*
  * virtual_storage_sim.c - virtual actors of three nodes, on a store that fails.
  *
- * The nodes and actors of takeover.h; their states are on a machine of its
- * own, in an SQLite file on a disk that gives errors, is full and slow, and
- * tears writes. That machine is killed, and its disk keeps any part of what was
- * not synced; so are the nodes, with their saves on the way. Answers of the
- * store are lost, links go wrong, and shards change their owner meanwhile. So
- * activations fail to load, saves fail or end with nobody knowing how, and the
- * next activation is elsewhere. Still
- *   - what was answered is stored, and no number is answered twice: no save
+ * The nodes and actors of takeover.h; their states are on another machine, in
+ * an SQLite file on a disk that gives errors, is full and slow, and tears
+ * writes. That machine is killed, and its disk keeps any part of what was not
+ * synced. Nodes are killed, too, with saves in progress. Results of the store
+ * are lost, links have faults, and shards change their owner meanwhile. So
+ * activations fail to load, saves fail or have an unknown outcome, and the
+ * next activation is on another node. Still
+ *   - acknowledged numbers are stored, and none is acknowledged twice: no save
  *     is lost, overtaken, or made by two activations;
- *   - every call ends within its time, every watch is told of an end;
- *   - once nothing fails any more every actor answers, with its state.
+ *   - every call ends within its time, every watch is notified of an end;
+ *   - when the faults are over every actor replies, with its state.
  *
  * Covers ST16, ST17, TE4, AC13 and DI6.
  */
@@ -19,7 +19,7 @@
 
 #include "remote_store.h"
 
-enum { STORE_NODE = NODES };  // beside those that are linked
+enum { STORE_NODE = NODES };  // apart from the linked nodes
 
 static remote_store *front_of(board *b)
 {

@@ -2,10 +2,10 @@
  * watch_storm_sim.c - watchers and the watched in every order.
  *
  * Watchers watch and unwatch; targets are stopped, poisoned, killed, made to
- * fail, and replaced, also while the watching is under way; watchers fail and
- * start anew. Whatever the order, each watch ends in exactly one of three
- * ways: one tr_terminated, an unwatch, or the end of the watcher's
- * incarnation. A tr_terminated that nobody waits for is a failure of the run.
+ * fail, and replaced, also while a watch is being set; watchers fail and are
+ * restarted, which their watches outlive. Whatever the order, each watch ends in
+ * exactly one of three ways: one tr_terminated, an unwatch, or the end of the
+ * watcher. A tr_terminated without a watch fails the run.
  *
  * Covers DW7, DW8, DW10, DW11, DW16 and DW22.
  */
@@ -13,7 +13,7 @@
 
 #include <troupe/troupe.h>
 
-#include "few.h"
+#include "few_seeds.h"
 
 enum {
     WATCHERS = 5,
@@ -29,25 +29,31 @@ TR_MESSAGE(Stumble);
 TR_MESSAGE(Open, (uint32_t, count));
 TR_REQUEST(HowMany, Open);
 
+/* What one watcher watches; its watches outlive its restarts. */
+typedef struct watches {
+    tr_ref open[OPEN_MAX];
+    uint32_t count;
+} watches;
+
 typedef struct storm {
     tr_sim *sim;
     tr_ref targets[TARGETS];
     tr_ref watchers[WATCHERS];
-    uint32_t unasked;  // tr_terminated that nobody waits for
+    watches watches[WATCHERS];
+    uint32_t unasked;  // tr_terminated without a watch
     uint64_t told;
 } storm;
 
 typedef struct Watcher {
     storm *storm;
-    tr_ref open[OPEN_MAX];
-    uint32_t count;
+    watches *my;
 } Watcher;
 
 static uint32_t find(const Watcher *self, tr_ref ref)
 {
     uint32_t i = 0;
 
-    while (i < self->count && !tr_ref_eq(self->open[i], ref)) {
+    while (i < self->my->count && !tr_ref_eq(self->my->open[i], ref)) {
         i++;
     }
     return i;
@@ -55,8 +61,8 @@ static uint32_t find(const Watcher *self, tr_ref ref)
 
 static void remember(Watcher *self, tr_ref ref)
 {
-    if (find(self, ref) == self->count) {
-        self->open[self->count++] = ref;
+    if (find(self, ref) == self->my->count) {
+        self->my->open[self->my->count++] = ref;
     }
 }
 
@@ -64,7 +70,7 @@ static tr_err on_look(tr_ctx *ctx, Watcher *self, const Look *m)
 {
     tr_ref ref = self->storm->targets[m->slot];
 
-    if (self->count == OPEN_MAX) {
+    if (self->my->count == OPEN_MAX) {
         return TR_OK;
     }
     remember(self, ref);
@@ -88,18 +94,18 @@ static tr_err on_look_away(tr_ctx *ctx, Watcher *self, const LookAway *m)
     uint32_t at = find(self, ref);
 
     tr_unwatch(ctx, ref);  // also if it is not watched
-    if (at < self->count) {
-        self->open[at] = self->open[--self->count];
+    if (at < self->my->count) {
+        self->my->open[at] = self->my->open[--self->my->count];
     }
     return TR_OK;
 }
 
-/* In circles: everybody the next one. */
+/* Watches all watchers, so that the watches form cycles. */
 static tr_err on_look_at_each_other(tr_ctx *ctx, Watcher *self,
                                     const LookAtEachOther *m)
 {
     (void)m;
-    for (uint32_t i = 0; i < WATCHERS && self->count < OPEN_MAX; i++) {
+    for (uint32_t i = 0; i < WATCHERS && self->my->count < OPEN_MAX; i++) {
         remember(self, self->storm->watchers[i]);
         tr_watch(ctx, self->storm->watchers[i]);
     }
@@ -111,12 +117,12 @@ static tr_err on_terminated(tr_ctx *ctx, Watcher *self, const tr_terminated *m)
     uint32_t at = find(self, m->actor);
 
     (void)ctx;
-    if (at == self->count) {
+    if (at == self->my->count) {
         self->storm->unasked++;
         return TR_OK;
     }
     self->storm->told++;
-    self->open[at] = self->open[--self->count];
+    self->my->open[at] = self->my->open[--self->my->count];
     return TR_OK;
 }
 
@@ -128,11 +134,11 @@ static tr_err on_stumble(tr_ctx *ctx, Watcher *self, const Stumble *m)
 
 static tr_err on_how_many(tr_ctx *ctx, Watcher *self, const HowMany *m)
 {
-    uint32_t count = self->count;
+    uint32_t count = self->my->count;
 
-    // Watchers are alive: watches of each other are open, and rightly so.
+    // Watchers are alive, so watches of each other may be open.
     for (uint32_t i = 0; i < WATCHERS; i++) {
-        count -= find(self, self->storm->watchers[i]) < self->count;
+        count -= find(self, self->storm->watchers[i]) < self->my->count;
     }
     return tr_reply(ctx, m, .count = count);
 }
@@ -172,9 +178,9 @@ static tr_err node(tr_system *sys, uint32_t index, void *user)
         it->targets[i] = new_target(sys, i % 2 == 0);
     }
     for (uint32_t i = 0; i < WATCHERS; i++) {
-        it->watchers[i] =
-            tr_spawn(sys, watcher, TR_INIT(watcher, .storm = it),
-                     .supervision = TR_SUPERVISE(.max_restarts = UINT32_MAX));
+        it->watchers[i] = tr_spawn(
+            sys, watcher, TR_INIT(watcher, .storm = it, .my = &it->watches[i]),
+            .supervision = TR_SUPERVISE(.max_restarts = UINT32_MAX));
     }
     return TR_OK;
 }
@@ -208,7 +214,7 @@ static void something(tr_sim *sim, tr_system *sys, storm *it)
         end_target(sim, sys, it->targets[slot]);
         break;
     case 2:
-        // The old one may be alive yet: it is ended at the end.
+        // The old target may still be alive: it is stopped at the end.
         tr_stop(sys, it->targets[slot]);
         it->targets[slot] = new_target(sys, slot % 2 == 0);
         break;

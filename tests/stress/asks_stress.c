@@ -1,9 +1,9 @@
 /*
- * asks_stress.c - storms of requests, with answers of every kind.
+ * asks_stress.c - many requests at once, answered in every way.
  *
  * Actors ask each other in an order that cannot close a cycle, so every
- * TR_EDEADLOCK is a false alarm; others ask in rings, where each cycle must
- * be found, never by a time-out. Outside threads ask meanwhile. Each request
+ * TR_EDEADLOCK is a false alarm. Others ask in rings, where each cycle must be
+ * found before a time-out. Outside threads ask at the same time. Each request
  * must end exactly once.
  */
 #include "support/stage.h"
@@ -22,24 +22,24 @@ TR_MESSAGE(Go, (uint64_t, left));
 
 typedef struct scene {
     tr_system *sys;
-    tr_ref nodes[LAYERS][WIDTH];
+    tr_ref peers[LAYERS][WIDTH];
     _Atomic(uint64_t) asked, answered, alarms, cycles, wrong, done;
 } scene;
 
-typedef struct node {
+typedef struct peer {
     scene *scene;
     uint32_t layer;
     tri_rand rand;
     const Query *kept;
-} node;
+} peer;
 
-static tr_ref below(node *self)
+static tr_ref below(peer *self)
 {
     return self->scene
-        ->nodes[self->layer + 1][tri_rand_below(&self->rand, WIDTH)];
+        ->peers[self->layer + 1][tri_rand_below(&self->rand, WIDTH)];
 }
 
-static void count(node *self, tr_err err)
+static void count(peer *self, tr_err err)
 {
     scene *it = self->scene;
     atomic_fetch_add(&it->answered, 1);
@@ -51,7 +51,7 @@ static void count(node *self, tr_err err)
     }
 }
 
-static tr_err two_at_once(tr_ctx *ctx, node *self)
+static tr_err two_at_once(tr_ctx *ctx, peer *self)
 {
     tr_future futures[2];
     Answer out;
@@ -70,7 +70,7 @@ static tr_err two_at_once(tr_ctx *ctx, node *self)
     return TR_OK;
 }
 
-static tr_err on_query(tr_ctx *ctx, node *self, const Query *m)
+static tr_err on_query(tr_ctx *ctx, peer *self, const Query *m)
 {
     uint64_t how = tri_rand_below(&self->rand, 16);
     Answer out;
@@ -114,14 +114,14 @@ static tr_err on_query(tr_ctx *ctx, node *self, const Query *m)
     return tr_reply(ctx, m, .value = 1, .text = m->text);
 }
 
-static tr_err on_peek(tr_ctx *ctx, const node *self, const Peek *m)
+static tr_err on_peek(tr_ctx *ctx, const peer *self, const Peek *m)
 {
     (void)self;
     return tr_reply(ctx, m, .value = m->layer);
 }
 
-/* A kept request must not wait for ever: somebody looks after it. */
-static tr_err on_go(tr_ctx *ctx, node *self, const Go *m)
+/* Answers the request that was kept, so that it does not wait for ever. */
+static tr_err on_go(tr_ctx *ctx, peer *self, const Go *m)
 {
     if (self->kept != NULL) {
         const Query *kept = self->kept;
@@ -133,22 +133,22 @@ static tr_err on_go(tr_ctx *ctx, node *self, const Go *m)
     return TR_OK;
 }
 
-static tr_err node_start(tr_ctx *ctx, node *self)
+static tr_err peer_start(tr_ctx *ctx, peer *self)
 {
     (void)self;
     (void)tr_every(ctx, TR_MS(1), Go);
     return TR_OK;
 }
 
-TR_ACTOR(nodes, node, TR_ON(Query, on_query), TR_ON_INTERLEAVE(Peek, on_peek),
-         TR_ON(Go, on_go), TR_HOOK(pre_start, node_start));
+TR_ACTOR(peers, peer, TR_ON(Query, on_query), TR_ON_INTERLEAVE(Peek, on_peek),
+         TR_ON(Go, on_go), TR_HOOK(pre_start, peer_start));
 
-static tr_err on_client_go(tr_ctx *ctx, node *self, const Go *m)
+static tr_err on_client_go(tr_ctx *ctx, peer *self, const Go *m)
 {
     scene *it = self->scene;
     Answer out;
     atomic_fetch_add(&it->asked, 1);
-    count(self, tr_ask(ctx, it->nodes[0][tri_rand_below(&self->rand, WIDTH)],
+    count(self, tr_ask(ctx, it->peers[0][tri_rand_below(&self->rand, WIDTH)],
                        &out, 0, Query, .text = "a text"));
     if (m->left > 0) {
         tr_tell(ctx, tr_self(ctx), Go, .left = m->left - 1);
@@ -159,22 +159,22 @@ static tr_err on_client_go(tr_ctx *ctx, node *self, const Go *m)
     return TR_OK;
 }
 
-TR_ACTOR(clients, node, TR_ON(Go, on_client_go));
+TR_ACTOR(clients, peer, TR_ON(Go, on_client_go));
 
 static void *ask_outside(void *arg)
 {
     scene *it = arg;
     uint64_t left = stage_scaled(30000);
-    node self = {.scene = it};
+    peer self = {.scene = it};
     tri_rand_init(&self.rand, (uint64_t)(uintptr_t)&self);
     for (; left > 0; left--) {
         Answer out;
         atomic_fetch_add(&it->asked, 1);
-        tr_err err = tr_ask(it->sys, it->nodes[left % LAYERS][left % WIDTH],
+        tr_err err = tr_ask(it->sys, it->peers[left % LAYERS][left % WIDTH],
                             &out, 0, Query, .text = "outside");
         count(&self, err);
         tr_drop(Answer, &out);
-        if (tr_ask(it->sys, it->nodes[left % LAYERS][left % WIDTH], &out, 0,
+        if (tr_ask(it->sys, it->peers[left % LAYERS][left % WIDTH], &out, 0,
                    Peek, .layer = 7) != TR_OK ||
             out.value != 7) {
             atomic_fetch_add(&it->wrong, 1);
@@ -200,14 +200,14 @@ static void test_every_request_ends_and_no_alarm_is_false(void **state)
         .supervision = TR_SUPERVISE(.on_failure = TR_RESUME)));
     for (uint64_t layer = 0; layer < LAYERS; layer++) {
         for (uint64_t i = 0; i < WIDTH; i++) {
-            node first = {.scene = &it, .layer = (uint32_t)layer};
+            peer first = {.scene = &it, .layer = (uint32_t)layer};
             tri_rand_init(&first.rand, layer * 100 + i);
-            it.nodes[layer][i] = tr_spawn(it.sys, nodes, .init = &first,
+            it.peers[layer][i] = tr_spawn(it.sys, peers, .init = &first,
                                           .init_size = sizeof(first));
         }
     }
     for (uint64_t i = 0; i < WIDTH; i++) {
-        node first = {.scene = &it};
+        peer first = {.scene = &it};
         tri_rand_init(&first.rand, 1000 + i);
         clients_of[i] = tr_spawn(it.sys, clients, .init = &first,
                                  .init_size = sizeof(first), .joinable = true);
@@ -271,8 +271,8 @@ static void *ask_around(void *arg)
     scene *it = arg;
     for (uint64_t i = stage_scaled(15000); i > 0; i--) {
         Answer out;
-        // Often more steps than there are actors: a cycle for certain.
-        if (tr_ask(it->sys, it->nodes[0][i % WIDTH], &out, TR_SECONDS(600),
+        // Often more hops than there are actors, so it closes a cycle.
+        if (tr_ask(it->sys, it->peers[0][i % WIDTH], &out, TR_SECONDS(600),
                    Around, .left = (uint32_t)(i % 7)) != TR_OK) {
             atomic_fetch_add(&it->wrong, 1);
         }
@@ -288,12 +288,12 @@ static void test_every_cycle_is_found(void **state)
     (void)state;
     expect_ok(tr_system_open(&it.sys, .log = no_log, .workers = 2));
     for (int i = 0; i < WIDTH; i++) {
-        it.nodes[0][i] =
+        it.peers[0][i] =
             tr_spawn(it.sys, ring_nodes, TR_INIT(ring_nodes, .scene = &it));
     }
     for (int i = 0; i < WIDTH; i++) {
-        tr_tell(it.sys, it.nodes[0][i], Next,
-                .ref = it.nodes[0][(i + 1) % WIDTH]);
+        tr_tell(it.sys, it.peers[0][i], Next,
+                .ref = it.peers[0][(i + 1) % WIDTH]);
     }
     for (int i = 0; i < THREADS; i++) {
         assert_int_equal(pthread_create(&threads[i], NULL, ask_around, &it), 0);

@@ -2,12 +2,12 @@
  * names_stress.c - sends by name while names are forgotten and made again.
  *
  * Threads and actors send numbered messages by name to more keys than there
- * are shards, so records pass from one name to another all the time: the
- * actors stop themselves after each few messages. Each message must be handled
- * once, by an actor of its name, and those of one sender to one name in order.
- * The refs that the actors give of themselves are kept and used long after:
- * such a message comes to the same name or to nobody (rule 32). Some names
- * are kept by a ref in the middle of it all. In the end the others are gone.
+ * are shards. The actors stop themselves after a few messages, so records are
+ * reused for other names all the time. Each message must be handled once, by
+ * an actor of its name, and those of one sender to one name in order. Refs of
+ * activations are kept and used long after: such a message reaches the same
+ * name, or no actor at all. Some names are kept alive by a ref; at the end the
+ * others are forgotten.
  *
  * TR_TEST_SCALE scales the number of messages.
  */
@@ -20,7 +20,7 @@
 
 enum {
     KEYS = 12000,  // about three in each shard
-    KEPT = 500,    // each so many-th name is kept
+    KEPT = 500,    // every 500th name is kept by a ref
     THREADS = 2,
     ACTORS = 2,
     SENDERS = THREADS + ACTORS,
@@ -55,7 +55,7 @@ static void check_name(tr_ctx *ctx, board *b, uint32_t key)
     key_of(text, key);
     if (strcmp(text, tr_key(ctx)) != 0) {
         fprintf(stderr, "%s has mail for %s\n", tr_key(ctx), text);
-        // Relaxed, here and below: read when all is over.
+        // Relaxed, here and below: read after the last message.
         atomic_fetch_add_explicit(&b->wrong, 1, memory_order_relaxed);
     }
 }
@@ -100,7 +100,7 @@ static tr_err on_stray(tr_ctx *ctx, void *self, const Stray *m)
 TR_ACTOR(target, void, TR_ON(Numbered, on_numbered), TR_ON(Flush, on_flush),
          TR_ON(Stray, on_stray));
 
-/* ---- who uses refs late, or too late ---- */
+/* ---- uses of old refs ---- */
 
 typedef struct Meddler {
     board *board;
@@ -210,7 +210,7 @@ static void run(board *b)
         tr_thread_join(b->sys, threads[i]);
     }
     TR_MUST(tr_probe_new(&probe, b->sys));
-    do {  // the actors need longer, and the last ones have to rest
+    do {  // until the actors are done and the last ones deactivated
         tr_expect_nothing(probe, TR_MS(1));
         tr_metrics(b->sys, &m);
     } while (atomic_load_explicit(&b->left, memory_order_acquire) > 0 ||

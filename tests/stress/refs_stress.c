@@ -1,10 +1,10 @@
 /*
- * refs_stress.c - stale refs against slots that are reused at full speed.
+ * refs_stress.c - stale refs against cells that are reused at full speed.
  *
- * Spawners make actors and end them; hammerers, outside threads and actors,
- * send to every ref they have ever seen: tell, try_tell, urgent, ask, stop,
- * watch, poison. No message may reach an actor that it was not meant for, and
- * every message is either handled or a dead letter.
+ * Spawners start and stop actors. Hammerers, which are outside threads and
+ * actors, send to every ref they have ever seen: tell, try_tell, urgent, ask,
+ * stop, watch, poison. No message may reach an actor that it was not sent to,
+ * and every message is either handled or a dead letter.
  */
 #include "support/stage.h"
 
@@ -21,22 +21,23 @@ enum {
     SLOTS = 512,
     THREADS = 2,
     SPAWNERS = 2,
-    // Under way at once. The listener of dead letters misses events when it
+    // In flight at once. The listener of dead letters misses events if it
     // is tens of thousands behind; here every one must be counted.
     UNDER_WAY_MAX = 8192,
 };
 
-#define STANDSTILL TR_MINUTES(10)  // of all that is under way: it is lost
+#define STANDSTILL TR_MINUTES(10)  // without progress: messages are lost
 
 TR_MESSAGE(Aimed, (tr_ref, to));
 TR_MESSAGE(Round);
 
 typedef struct scene {
     tr_system *sys;
-    _Atomic(uint64_t) cells[SLOTS];  // refs, torn reads are welcome
+    _Atomic(uint64_t)
+        cells[SLOTS];  // refs; torn reads are one more kind of stale ref
     _Atomic(uint64_t) ids[SLOTS];
     _Atomic(uint64_t) sent, handled, dead, astray, spawned;
-    uint64_t messages;  // so many are sent
+    uint64_t messages;  // number to send
 } scene;
 
 static bool enough(scene *it)
@@ -44,7 +45,7 @@ static bool enough(scene *it)
     return atomic_load(&it->sent) >= it->messages;
 }
 
-/* Whether so many messages are under way that a sender should wait. */
+/* Returns true if so many messages are in flight that senders should wait. */
 static bool is_ahead(scene *it)
 {
     uint64_t ended = atomic_load(&it->handled) + atomic_load(&it->dead);
@@ -78,7 +79,7 @@ typedef struct spawner {
     tri_rand rand;
 } spawner;
 
-/* Replaces one actor after the other; watches some of them. */
+/* Replaces the actors one by one and watches some of them. */
 static tr_err on_round(tr_ctx *ctx, spawner *self, const Round *m)
 {
     scene *it = self->scene;
@@ -131,7 +132,7 @@ static tr_ref some_ref(scene *it, tri_rand *rand)
 
 static void hammer_once(tr_from from, scene *it, tr_ref ref, uint64_t how)
 {
-    // A torn ref is nobody's: `to` then matches no actor, as it must.
+    // A torn ref belongs to no actor, so `to` must match none.
     Aimed aimed = {.to = ref};
     switch (how) {
     case 0:
@@ -150,7 +151,7 @@ static void hammer_once(tr_from from, scene *it, tr_ref ref, uint64_t how)
     }
 }
 
-/* However slow the others are; only what never ends is not waited for. */
+/* Waits until fewer messages are in flight; aborts after STANDSTILL. */
 static void await_room(scene *it)
 {
     tr_nanos begin = tr_now(it->sys);
@@ -226,7 +227,7 @@ static void no_log(void *user, const tr_log_record *record)
     (void)record;
 }
 
-static void test_no_message_reaches_another(void **state)
+static void test_no_message_reaches_another_actor(void **state)
 {
     scene *it = test_calloc(1, sizeof(*it));
     pthread_t threads[THREADS];
@@ -265,7 +266,7 @@ static void test_no_message_reaches_another(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_no_message_reaches_another),
+        cmocka_unit_test(test_no_message_reaches_another_actor),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

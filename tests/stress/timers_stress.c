@@ -1,9 +1,9 @@
 /*
- * timers_stress.c - storms of timers: armed, cancelled, moved between workers.
+ * timers_stress.c - many timers are armed and cancelled on all workers.
  *
  * Each actor arms and cancels timers of all kinds at random while messages
- * make it wander between the workers. No message of a cancelled timer may be
- * handled, no timer that was left may be lost, and sleeps end.
+ * move it between the workers. No message of a cancelled timer may be handled,
+ * no other timer may be lost, and all sleeps end.
  */
 #include "support/stage.h"
 
@@ -27,7 +27,7 @@ typedef struct ticker {
     clocks *all;
     tri_rand rand;
     tr_timer timers[TIMERS];
-    uint64_t numbers[TIMERS];  // of what may still come; 0: nothing
+    uint64_t numbers[TIMERS];  // of timers that may still fire; 0: none
     uint64_t next;
     bool ending;
 } ticker;
@@ -46,7 +46,7 @@ static tr_err on_tick(tr_ctx *ctx, ticker *self, const Tick *m)
     return TR_OK;
 }
 
-/* The place of a periodic timer stays taken until it is cancelled. */
+/* The slot of a periodic timer is in use until the timer is cancelled. */
 static tr_err on_beat(tr_ctx *ctx, ticker *self, const Beat *m)
 {
     (void)ctx;
@@ -95,7 +95,7 @@ static tr_err on_round(tr_ctx *ctx, ticker *self, const Round *m)
         tr_cancel(ctx, self->timers[i]);
         self->numbers[i] = 0;
     }
-    // From now on only silence: the receive timeout must come.
+    // No more messages from now on: the receive timeout must fire.
     self->ending = true;
     tr_receive_timeout(ctx, TR_MS(1));
     return TR_OK;
@@ -120,7 +120,7 @@ static void no_log(void *user, const tr_log_record *record)
     (void)record;
 }
 
-static void test_no_timer_is_lost_or_haunts(void **state)
+static void test_no_timer_is_lost_or_fires_after_cancel(void **state)
 {
     clocks *it = test_calloc(1, sizeof(*it));
     (void)state;
@@ -149,7 +149,7 @@ static void test_no_timer_is_lost_or_haunts(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_no_timer_is_lost_or_haunts),
+        cmocka_unit_test(test_no_timer_is_lost_or_fires_after_cancel),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,11 +1,12 @@
 /*
- * virtual_stress.c - virtual actors that are sent to while they come and go.
+ * virtual_stress.c - messages to virtual actors that are deactivated all the
+ * time.
  *
- * Threads and actors tell a few names numbered messages as fast as they can.
- * The actors stop themselves again and again, another one stops, poisons and
- * kills them, and the idle time is as short as it can be. Every message must
- * be handled once, and those of one sender to one name in order (X30). The
- * numbers live outside the actors, whose state is gone with every
+ * Threads and actors send numbered messages to a few names as fast as they
+ * can. The actors stop themselves again and again, another actor stops,
+ * poisons and kills them, and the idle time is as short as possible. Every
+ * message must be handled once, and those of one sender to one name in order.
+ * The numbers are kept outside the actors, whose state ends with every
  * deactivation.
  *
  * TR_TEST_SCALE scales the number of messages.
@@ -47,7 +48,7 @@ static tr_err on_numbered(tr_ctx *ctx, void *self, const Numbered *m)
     board *b = (board *)(uintptr_t)m->board;
     _Atomic(uint32_t) *last = &b->last[m->key][m->sender];
     (void)self;
-    // Relaxed: the next activation is ordered behind this one.
+    // Relaxed: this activation happens before the next one.
     uint32_t before = atomic_load_explicit(last, memory_order_relaxed);
     if (before + 1 != m->number) {
         fprintf(stderr, "key %u, sender %u: %u after %u\n", m->key, m->sender,
@@ -56,7 +57,7 @@ static tr_err on_numbered(tr_ctx *ctx, void *self, const Numbered *m)
     }
     atomic_store_explicit(last, m->number, memory_order_relaxed);
     if (m->number % 13 == 0) {
-        tr_stop(ctx, tr_self(ctx));  // the rest is for the next one
+        tr_stop(ctx, tr_self(ctx));  // the next activation handles the rest
     }
     return TR_OK;
 }
@@ -119,7 +120,7 @@ static void send_all(void *arg)
     atomic_fetch_sub_explicit(&b->left, 1, memory_order_release);
 }
 
-/* Ends whoever is active, in every way that loses nothing, again and again. */
+/* Ends active actors again and again, in every way that loses no message. */
 static tr_err on_disturb(tr_ctx *ctx, uint32_t *self, const Disturb *m)
 {
     board *b = (board *)(uintptr_t)m->board;
@@ -140,7 +141,7 @@ static tr_err on_disturb(tr_ctx *ctx, uint32_t *self, const Disturb *m)
             tr_stop(ctx, ref);
         }
     }
-    // Relaxed: it may go round once more.
+    // Relaxed: one more round does no harm.
     if (!atomic_load_explicit(&b->over, memory_order_relaxed)) {
         tr_tell(ctx, tr_self(ctx), Disturb, .board = m->board);
     }
@@ -173,7 +174,7 @@ static void run(board *b)
         tr_expect_nothing(probe, TR_MS(1));  // the actors need longer
     }
     tr_probe_free(probe);
-    // Relaxed: the disturber only has to see it some time.
+    // Relaxed: the disturber may see it late.
     atomic_store_explicit(&b->over, true, memory_order_relaxed);
 }
 

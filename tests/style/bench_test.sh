@@ -10,7 +10,7 @@ bench="$TR_BUILD_DIR/bench/troupe-bench"
 
 count=0
 for workload in $("$bench" --list); do
-    # A second is as short as the one goes that is told a time.
+    # One workload runs for --seconds; one second is its minimum.
     line=$("$bench" "$workload" --workers 2 --scale 0.001 --seconds 1 \
         2>/dev/null) || {
         echo "$workload ended with $?: $line"

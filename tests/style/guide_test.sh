@@ -1,9 +1,9 @@
 #!/bin/sh
-# guide_test.sh - the guide speaks of what is there. Covers PA11 and TE12.
+# guide_test.sh - the guide names only what exists. Covers PA11 and TE12.
 #
 # Every name of the library in README and guide is one of the headers, every
-# link between pages leads somewhere, and the pages that must be there are:
-# the way from Akka, good habits with pools and actors on demand, and the
+# link between pages has a target, and the required pages exist:
+# the page for readers who know Akka, good habits with pools and actors on demand, and the
 # example of death watch that they point to.
 set -eu
 cd "$TR_SOURCE_DIR"
@@ -22,7 +22,7 @@ for page in README.md docs/guide/*.md; do
     for name in $(grep -oE '\b(tr|TR)_[A-Za-z0-9_]+' "$page" | sort -u); do
         case $name in
         *_) continue ;;  # the beginning of a name, as in TR_ON_*
-        TR_DECL_TR_ARITY) continue ;;  # a compiler's words: tests/api/says.c
+        TR_DECL_TR_ARITY) continue ;;  # a compiler's words: tests/api/compiler_messages.c
         TR_TEST_SCALE | TR_TEST_* | TR_MODEL_*) continue ;;  # of the tests
         esac
         printf '%s\n' "$names" | grep -qx "$name" ||

@@ -69,3 +69,18 @@ cat >"$planted/src/core/a.c" <<'C'
 long c(struct w *world) { return world->read(0) + world->ops.open(1); }
 C
 "$check" "$planted"
+
+# A page that shows the table of layers shows the whole and true one.
+page="$planted/PAGE.md"
+{
+    printf 'Text.\n\n<!-- layers: tools/layers.txt -->\n\n'
+    "$check" --table
+    printf '\nMore text.\n'
+} >"$page"
+"$check" "$planted"
+sed -i 's/^| core | base, schema |$/| core | base |/' "$page"
+if "$check" "$planted" >"$planted/out"; then
+    echo 'not found: a table of layers that differs'
+    exit 1
+fi
+grep -qF 'PAGE.md:3: the table of layers has changed' "$planted/out"

@@ -1,9 +1,8 @@
 /*
  * dying.h - for child processes that a test expects to abort.
  *
- * Where branches are counted (the preset coverage) an abort would lose the
- * counts of the child; dying_child saves them on the way. The process ends by
- * SIGABRT all the same.
+ * In the preset coverage an abort would lose the branch counts of the child;
+ * dying_child makes it save them first. The process still ends by SIGABRT.
  */
 #ifndef TEST_SUPPORT_DYING_H
 #define TEST_SUPPORT_DYING_H
@@ -11,7 +10,7 @@
 #include <signal.h>
 #include <stddef.h>
 
-/* There when branches are counted. */
+/* Defined in the preset coverage. */
 void __gcov_dump(void) __attribute__((weak));
 
 static inline void dying_save(int signal_number)
@@ -22,7 +21,7 @@ static inline void dying_save(int signal_number)
     signal(signal_number, SIG_DFL);  // abort raises it again
 }
 
-/* In the child, before what aborts. */
+/* Call it in the child, before the call that aborts. */
 static inline void dying_child(void)
 {
     signal(SIGABRT, dying_save);

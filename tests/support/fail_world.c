@@ -1,12 +1,13 @@
 /*
- * fail_world.c - forwards all, fails one.
+ * fail_world.c - forwards all operations, and lets one fail.
  *
- * What belongs to a world from its creation on (pollers, threads) is the inner
- * world's own object and goes there directly. Files are wrapped, because each
+ * Pollers and threads are objects of the inner world, which their operations
+ * reach directly. Files are wrapped, because each
  * of their operations must find the counter.
  */
 #include "support/fail_world.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,7 +22,7 @@ struct fail_world {
     _Atomic(fail_kind) kind;
 };
 
-/* This world's files; `inner` is another world's, of which we know nothing. */
+/* A file of this world; `inner` is the file of the inner world. */
 struct tri_file {
     fail_world *world;
     tri_file *inner;
@@ -32,11 +33,11 @@ static fail_world *fail_of(tri_world *world)
     return tri_container_of(world, fail_world, base);
 }
 
-/* Counts an operation; true: this one fails. */
+/* Counts an operation; returns true if it must fail. */
 static bool fails(fail_world *it, bool is_sync)
 {
     // Relaxed, here and below: the counters publish no other memory.
-    if (atomic_load_explicit(&it->kind, memory_order_relaxed) == FAIL_CALL) {
+    if (atomic_load_explicit(&it->kind, memory_order_relaxed) >= FAIL_CALL) {
         return false;
     }
     uint64_t chosen = atomic_load_explicit(&it->chosen, memory_order_relaxed);
@@ -56,17 +57,22 @@ static bool fails(fail_world *it, bool is_sync)
     }
 }
 
-/* The same for threads and pollers. */
-static bool call_fails(fail_world *it)
+/* The same for threads and pollers, or for streams. */
+static bool kind_fails(fail_world *it, fail_kind kind)
 {
-    if (atomic_load_explicit(&it->kind, memory_order_relaxed) != FAIL_CALL) {
+    if (atomic_load_explicit(&it->kind, memory_order_relaxed) != kind) {
         return false;
     }
     return atomic_fetch_add_explicit(&it->count, 1, memory_order_relaxed) + 1 ==
            atomic_load_explicit(&it->chosen, memory_order_relaxed);
 }
 
-/* ---- what is only forwarded ---- */
+static bool call_fails(fail_world *it)
+{
+    return kind_fails(it, FAIL_CALL);
+}
+
+/* ---- forwarded unchanged ---- */
 
 static tr_nanos fail_mono(tri_world *world)
 {
@@ -165,6 +171,74 @@ static tr_err fail_poller_new(tri_world *world, tri_poller **out)
     *out = NULL;
     return call_fails(it) ? TR_ENOMEM
                           : it->inner->ops->poller_new(it->inner, out);
+}
+
+/* ---- streams, which belong to a poller and so do not know their world ---- */
+
+static fail_world *streams;  // the one that was armed with FAIL_STREAM
+
+static tr_err fail_stream_listen(tri_poller *poller, tri_stream **out,
+                                 const char *address, uint32_t backlog)
+{
+    *out = NULL;
+    return kind_fails(streams, FAIL_STREAM)
+               ? TR_ERESET
+               : streams->inner->ops->stream_listen(poller, out, address,
+                                                    backlog);
+}
+
+static tr_err fail_stream_accept(tri_stream *listener, tri_stream **out)
+{
+    *out = NULL;
+    return kind_fails(streams, FAIL_STREAM)
+               ? TR_ERESET
+               : streams->inner->ops->stream_accept(listener, out);
+}
+
+static tr_err fail_stream_connect(tri_poller *poller, tri_stream **out,
+                                  const char *address)
+{
+    *out = NULL;
+    return kind_fails(streams, FAIL_STREAM)
+               ? TR_ERESET
+               : streams->inner->ops->stream_connect(poller, out, address);
+}
+
+static tr_err fail_stream_connected(tri_stream *stream)
+{
+    return kind_fails(streams, FAIL_STREAM)
+               ? TR_ERESET
+               : streams->inner->ops->stream_connected(stream);
+}
+
+static tr_err fail_stream_read(tri_stream *stream, void *at, size_t size,
+                               size_t *done)
+{
+    *done = 0;
+    return kind_fails(streams, FAIL_STREAM)
+               ? TR_ERESET
+               : streams->inner->ops->stream_read(stream, at, size, done);
+}
+
+static tr_err fail_stream_write(tri_stream *stream, const tri_piece *pieces,
+                                uint32_t count, size_t *done)
+{
+    *done = 0;
+    return kind_fails(streams, FAIL_STREAM)
+               ? TR_ERESET
+               : streams->inner->ops->stream_write(stream, pieces, count, done);
+}
+
+/* Streams of a fail_world that is not armed are those of the inner world. */
+static void wrap_streams(fail_world *it)
+{
+    streams = it;
+    it->ops.stream_listen = fail_stream_listen;
+    it->ops.stream_accept = fail_stream_accept;
+    it->ops.stream_connect = fail_stream_connect;
+    it->ops.stream_connected = fail_stream_connected;
+    it->ops.stream_read = fail_stream_read;
+    it->ops.stream_write = fail_stream_write;
 }
 
 /* ---- files ---- */
@@ -276,7 +350,7 @@ static tr_err fail_file_remove(tri_world *world, const char *path,
     if (fails(it, false)) {
         return TR_EIO;
     }
-    (void)sync_dir;  // as file_sync: no test cuts the power
+    (void)sync_dir;  // as in file_sync: no test cuts the power
     return it->inner->ops->file_remove(it->inner, path, false);
 }
 
@@ -300,7 +374,7 @@ fail_world *fail_world_new(tri_world *inner)
     TRI_CHECK(it != NULL);
     TRI_CHECK(inner->magic == TRI_WORLD_MAGIC);
     it->inner = inner;
-    it->ops = *inner->ops;  // the rest of the poller's functions stays
+    it->ops = *inner->ops;  // other functions of pollers stay as they are
     it->ops.name = "fail";
     it->ops.mono = fail_mono;
     it->ops.wall = fail_wall;
@@ -346,6 +420,9 @@ void fail_world_arm(fail_world *it, uint64_t n, fail_kind kind)
     atomic_store_explicit(&it->count, 0, memory_order_relaxed);
     atomic_store_explicit(&it->kind, kind, memory_order_relaxed);
     atomic_store_explicit(&it->chosen, n, memory_order_relaxed);
+    if (kind == FAIL_STREAM) {
+        wrap_streams(it);
+    }
 }
 
 bool fail_world_has_failed(fail_world *it)

@@ -1,13 +1,14 @@
 /*
  * fixture.h - a stage for tests of actors: a system, a probe, and players.
  *
- * A player is an actor that does what it is told and notes what happens to
- * it: "a pre_start" says that the hook of the actor named a has run. Notes go
- * to the stage's probe; `heard` takes the next one and compares.
+ * A player is an actor that does what messages tell it, and sends a note of
+ * what happens to it: "a pre_start" means that the hook of the actor named a
+ * has run. Notes go to the stage's probe; `heard` takes the next note and
+ * compares it.
  *
- * `everywhere` runs a scenario on real threads and, on virtual time, under
- * several seeds, each of which is another order of turns. What follows from
- * causes is the same in all of them.
+ * `everywhere` runs a scenario on real threads and, on virtual time, with
+ * several seeds, each of which is another order of turns. A scenario expects
+ * only what holds in every order.
  */
 #ifndef TEST_SUPPORT_FIXTURE_H
 #define TEST_SUPPORT_FIXTURE_H
@@ -32,10 +33,11 @@ typedef struct stage {
     tr_system *sys;
     tr_probe *probe;
     tr_ref to;         // of the probe
-    tr_probe *deaths;  // told of ends, which overtake ordinary mail
+    tr_probe *deaths;  // watches actors; apart, because ends overtake mail
     tri_lock log_lock;
+    tr_err failure;  // that closing must return; TR_OK at the beginning
     size_t log_used;
-    char log[STAGE_LOG];  // what fits, one line each
+    char log[STAGE_LOG];  // as many lines as fit
 } stage;
 
 /* ---- players ---- */
@@ -49,33 +51,33 @@ enum {
     PRE_RESTART = 16,
     POST_RESTART = 32,
     DECIDE = 64,
-    TERMINATED = 128,  // says always, unless .deaf
+    TERMINATED = 128,  // always noted, unless .deaf
     ALL_HOOKS = 63,
 };
 
 typedef struct Player {
     tr_ref probe;
-    uint32_t says;    // hooks that are noted
+    uint32_t says;    // hooks that send a note
     uint32_t fails;   // hooks that return TR_EIO
     uint32_t panics;  // hooks that panic
     uint32_t times;   // ... only the first incarnations; 0: all
-    bool sleepy;      // hooks that are noted sleep a minute before
-    bool deaf;        // says nothing of deaths
+    bool sleepy;      // hooks sleep a minute before their note
+    bool deaf;        // sends no note of tr_terminated
     tr_directive decision;
     int64_t count;
 } Player;
 
 TR_MESSAGE(Note, (const char *, text), (int64_t, number), (tr_ref, ref));
 
-/* Says what it is told to: "a hello". */
+/* Sends a note with this text: "a hello". */
 TR_MESSAGE(Say, (const char *, text), (int64_t, number));
 TR_MESSAGE(Fail, (uint32_t, err));
 TR_MESSAGE(Panic);
-TR_MESSAGE(Nap, (int64_t, span));  // sleeps, then says "a woke"
+TR_MESSAGE(Nap, (int64_t, span));  // sleeps, then sends the note "a woke"
 TR_MESSAGE(Add, (int64_t, number));
 TR_MESSAGE(Watch, (tr_ref, ref), (bool, in_order), (bool, stop));
 TR_MESSAGE(End, (tr_ref, ref));  // stops ref
-TR_MESSAGE(Strange);             // no player takes it
+TR_MESSAGE(Strange);             // players have no handler for it
 TR_MESSAGE(Count, (int64_t, number), (uint32_t, incarnation));
 TR_REQUEST(Get, Count);
 TR_MESSAGE(Born, (tr_ref, ref));
@@ -237,7 +239,7 @@ static tr_err on_bear(tr_ctx *ctx, Player *self, const Bear *m)
     return tr_reply(ctx, m, .ref = (tr_spawn)(ctx, &player, options));
 }
 
-/* The parent spawns it; both have it when this returns. */
+/* Lets the parent spawn a child; returns its ref. */
 static inline tr_ref bear(stage *s, tr_ref parent,
                           const tr_spawn_options *options)
 {
@@ -248,7 +250,7 @@ static inline tr_ref bear(stage *s, tr_ref parent,
     return born.ref;
 }
 
-/* A top-level player; fields, in brackets, are those of Player. */
+/* Spawns a top-level player; `fields`, in brackets, are those of Player. */
 #define PLAY(s, child, fields, ...)                                            \
     tr_spawn((s)->sys, player, .name = (child), AS_(s, fields), ##__VA_ARGS__)
 #define CHILD(s, parent, child, fields, ...)                                   \
@@ -282,7 +284,7 @@ static inline bool stage_logged(stage *s, const char *text)
     return found;
 }
 
-/* seed 0: real threads. options may be NULL. */
+/* Opens the stage; seed 0: on real threads. options may be NULL. */
 static inline void stage_open(stage *s, uint64_t seed,
                               const tr_system_options *options)
 {
@@ -303,12 +305,12 @@ static inline void stage_open(stage *s, uint64_t seed,
     assert_int_equal(tr_probe_new(&s->deaths, s->sys), TR_OK);
 }
 
-/* The end of the system is clean: nothing had to be forced. */
+/* Closes the system, which must not have to force any actor. */
 static inline void stage_close(stage *s)
 {
     tr_probe_free(s->probe);
     tr_probe_free(s->deaths);
-    assert_int_equal(tr_system_close(s->sys, 0), TR_OK);
+    assert_int_equal(tr_system_close(s->sys, 0), s->failure);
     tr_sim_free(s->sim);
 }
 
@@ -328,7 +330,7 @@ static inline void everywhere(void (*scenario)(stage *s))
     with_options(NULL, scenario);
 }
 
-/* For what is about time. */
+/* Runs a scenario about time: only on virtual time. */
 static inline void virtually(void (*scenario)(stage *s))
 {
     static stage s;
@@ -339,7 +341,7 @@ static inline void virtually(void (*scenario)(stage *s))
     }
 }
 
-/* ---- what happens ---- */
+/* ---- what is expected ---- */
 
 static inline tr_nanos patience(const stage *s)
 {
@@ -348,7 +350,7 @@ static inline tr_nanos patience(const stage *s)
 
 #define heard(s, what) heard_((s), (what), __FILE__, __LINE__)
 
-/* The next note must be this one; returns its number. */
+/* Takes the next note, which must have this text; returns its number. */
 static inline int64_t heard_(stage *s, const char *text, const char *file,
                              int line)
 {
@@ -363,13 +365,13 @@ static inline int64_t heard_(stage *s, const char *text, const char *file,
     return n->number;
 }
 
-/* Wants to hear of the end of ref. */
-static inline void mourn(stage *s, tr_ref ref)
+/* Watches ref, for `ended`. */
+static inline void watch_end(stage *s, tr_ref ref)
 {
     tr_probe_watch(s->deaths, ref);
 }
 
-/* The next end must be that of ref; returns the reason. */
+/* Takes the next end of a watched actor, which must be ref; its reason. */
 static inline tr_reason ended(stage *s, tr_ref ref)
 {
     const tr_terminated *t = tr_expect(s->deaths, patience(s), tr_terminated);
@@ -377,14 +379,14 @@ static inline tr_reason ended(stage *s, tr_ref ref)
     return (tr_reason)t->reason;
 }
 
-/* Nothing more comes: for ever on virtual time, not yet on real threads. */
+/* Expects no more notes: for an hour of virtual time, or 1 ns of real time. */
 static inline void quiet(stage *s)
 {
     tr_expect_nothing(s->probe, s->sim != NULL ? TR_MINUTES(60) : 1);
     tr_expect_nothing(s->deaths, 1);
 }
 
-/* All that ref was sent before has been handled. */
+/* Asks ref for its count, after all that was sent to it before. */
 static inline Count gotten(stage *s, tr_ref ref)
 {
     Count count;
@@ -392,11 +394,11 @@ static inline Count gotten(stage *s, tr_ref ref)
     return count;
 }
 
-/* Waits for a restart of ref to have come so far. */
+/* Waits until ref has been restarted into this incarnation. */
 static inline void wait_incarnation(stage *s, tr_ref ref, uint32_t wanted)
 {
     while (gotten(s, ref).incarnation != wanted) {
-        // Until the restart has come to it.
+        // Asks again.
     }
 }
 

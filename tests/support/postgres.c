@@ -1,8 +1,8 @@
 /*
- * postgres.c - initdb, start, stop, by process id.
+ * postgres.c - starts and stops a PostgreSQL server by its process id.
  *
- * The server writes no fsync: a killed process loses nothing that it gave to
- * the kernel, and the tests kill no kernels.
+ * The server runs without fsync: a killed process loses nothing that it wrote
+ * to the kernel, and no test crashes the kernel.
  */
 #define _GNU_SOURCE
 #include "support/postgres.h"
@@ -25,14 +25,14 @@
 #include <unistd.h>
 
 #define PATH_SIZE    256
-#define START_TRIES  6000  // naps of 10 ms
+#define START_TRIES  6000  // of 10 ms each
 #define CHILDREN_MAX 64
 #define BIN_PATTERN  "/usr/lib/postgresql/*/bin"
 
 struct pg_server {
     char folder[PATH_SIZE];
     char data[PATH_SIZE + 8];
-    char bin[PATH_SIZE];  // with the programs; "": as PATH says
+    char bin[PATH_SIZE];  // folder of the programs; "": found by PATH
     char conninfo[2 * PATH_SIZE];
     pid_t pid;  // 0: not running
 };
@@ -61,7 +61,7 @@ static void find_programs(pg_server *server)
 {
     glob_t found;
 
-    // The newest of Debian's folders, which are not in PATH.
+    // The newest of Debian's version folders, which are not in PATH.
     if (glob(BIN_PATTERN, 0, NULL, &found) == 0) {
         (void)snprintf(server->bin, sizeof(server->bin), "%s/",
                        found.gl_pathv[found.gl_pathc - 1]);
@@ -74,7 +74,7 @@ static const struct passwd *runner(void)
     return geteuid() == 0 ? getpwnam("postgres") : NULL;
 }
 
-/* In the child: becomes the program. */
+/* Runs in the child process and becomes the program. */
 static void become(const pg_server *server, const char *program, char *args[])
 {
     char path[2 * PATH_SIZE], log[2 * PATH_SIZE];
@@ -90,10 +90,10 @@ static void become(const pg_server *server, const char *program, char *args[])
                          setuid(user->pw_uid) != 0)) {
         _exit(127);
     }
-    // After setuid, which would clear it.
+    // After setuid, which clears this setting.
     (void)prctl(PR_SET_PDEATHSIG, SIGQUIT);
     (void)snprintf(path, sizeof(path), "%s%s", server->bin, program);
-    args[0] = path;  // where they look for their siblings
+    args[0] = path;  // PostgreSQL finds its other programs by it
     (void)execvp(path, args);
     (void)dprintf(2, "%s: %s\n", path, strerror(errno));
     _exit(127);
@@ -144,7 +144,7 @@ static bool is_ready(const pg_server *server)
            strstr(text, "\nready") != NULL;
 }
 
-/* False: it ended, because the one before has not quite gone. */
+/* Returns false if it ended because the server before is not gone yet. */
 static bool try_start(pg_server *server)
 {
     char socket_folder[2 * PATH_SIZE];
@@ -171,7 +171,7 @@ static bool try_start(pg_server *server)
 
 void pg_server_start(pg_server *server)
 {
-    // After a SIGKILL its sessions end a little later than it does.
+    // After a SIGKILL the sessions end a little later than the server.
     for (int i = 0; i < START_TRIES / 10; i++) {
         if (try_start(server)) {
             return;
@@ -196,7 +196,7 @@ void pg_server_stop(pg_server *server)
     end(server, SIGINT);
 }
 
-/* Its sessions are its children, and would finish what they do. */
+/* Kills the sessions, too: these child processes would finish their work. */
 void pg_server_kill(pg_server *server)
 {
     char path[PATH_SIZE];
@@ -245,7 +245,7 @@ static void init_database(pg_server *server)
     }
 }
 
-/* Who comes with a password must know it; all others are trusted. */
+/* Users with a password must give it; all others are trusted. */
 static void write_access(pg_server *server)
 {
     char path[2 * PATH_SIZE];
@@ -268,7 +268,7 @@ pg_server *pg_server_new(void)
     if (server == NULL) {
         die("out of memory");
     }
-    // Not TMPDIR: a socket's path has 107 bytes at most.
+    // Not in TMPDIR: the path of a socket has at most 107 bytes.
     (void)snprintf(server->folder, sizeof(server->folder),
                    P_tmpdir "/troupe-pg-XXXXXX");
     if (mkdtemp(server->folder) == NULL) {

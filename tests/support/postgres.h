@@ -1,10 +1,10 @@
 /*
- * postgres.h - a PostgreSQL server of the test's own.
+ * postgres.h - a PostgreSQL server for one test.
  *
- * It lives in a folder of its own, listens on a socket in that folder only,
- * and ends with the test, however that ends. As root it runs as the user
- * postgres, because the server refuses root. Failures end the process with a
- * text: a test without its server has nothing to say.
+ * It uses a folder of its own, listens only on a socket in that folder, and
+ * ends with the test, also if that crashes. If the test runs as root, the
+ * server runs as the user postgres, because it refuses root. A failure here
+ * ends the process with a text.
  */
 #ifndef TEST_SUPPORT_POSTGRES_H
 #define TEST_SUPPORT_POSTGRES_H
@@ -19,16 +19,16 @@ pg_server *pg_server_new(void);
 void pg_server_free(pg_server *server);
 
 void pg_server_start(pg_server *server);
-/* Orderly: sessions are told, what is committed is written. */
+/* Stops it in good order: sessions end, committed data is written. */
 void pg_server_stop(pg_server *server);
-/* SIGKILL: nothing is written any more. */
+/* Kills it with SIGKILL: nothing more is written. */
 void pg_server_kill(pg_server *server);
-/* Adds a setting; it counts from the next start. */
+/* Adds a setting, which is used from the next start on. */
 void pg_server_set(pg_server *server, const char *line);
 
-/* For libpq; lives as long as the server. */
+/* Returns the conninfo for libpq; it lives as long as the server. */
 const char *pg_server_conninfo(const pg_server *server);
-/* The folder of the socket, which is the host for libpq. */
+/* Returns the folder of the socket, which is the host for libpq. */
 const char *pg_server_folder(const pg_server *server);
 
 #endif

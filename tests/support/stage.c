@@ -1,6 +1,8 @@
 /*
- * stage.c - the puppets and the system they play in.
+ * stage.c - puppets, and the system that they run in.
  */
+#include <stdatomic.h>
+
 #include "support/stage.h"
 
 #include <stdio.h>
@@ -130,7 +132,7 @@ void stage_open_seed(stage *it, uint64_t seed, const tr_system_options *more)
     memset(it, 0, sizeof(*it));
     expect_ok(tr_sim_new(&it->sim, seed));
     open_system(it, more);
-    stage_settle(it);
+    stage_run_ready(it);
 }
 
 void stage_open(stage *it)
@@ -170,7 +172,7 @@ tr_err stage_ask_for(stage *it, tr_ref ref, act_fn fn, void *arg,
         tr_ask(it->sys, ref, &done, timeout, Act, .fn = (uint64_t)(uintptr_t)fn,
                .arg = (uint64_t)(uintptr_t)arg);
     tr_drop(Acted, &done);
-    // A function that does not answer has ended all the same.
+    // A function that does not reply has ended, too.
     return err == TR_ENOREPLY ? TR_OK : err;
 }
 
@@ -184,7 +186,7 @@ void stage_tell(stage *it, tr_ref ref, act_fn fn, void *arg)
     act_tell(it->probe, ref, fn, arg);
 }
 
-void stage_settle(stage *it)
+void stage_run_ready(stage *it)
 {
     tr_sim_advance(it->sim, 0);
 }
@@ -194,7 +196,7 @@ void stage_pass(stage *it, tr_nanos span)
     tr_sim_advance(it->sim, span);
 }
 
-/* ---- functions for many ---- */
+/* ---- functions that many tests use ---- */
 
 tr_err act_nothing(tr_ctx *ctx, puppet *self, const Act *m, void *arg)
 {
@@ -266,7 +268,7 @@ void stage_expect_notes(stage *it, const int64_t *values, size_t count)
 uint32_t stage_dead(stage *it, tr_dead_reason reason)
 {
     if (it->sim != NULL) {
-        stage_settle(it);  // events take their way, too
+        stage_run_ready(it);  // events are delivered by actors, too
     }
     return atomic_load(&it->dead[reason]);
 }

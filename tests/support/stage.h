@@ -1,16 +1,16 @@
 /*
- * stage.h - puppets: actors that do what a test hands them as a function.
+ * stage.h - puppets: actors that run functions of a test.
  *
- * A test of the runtime is a few functions that must run inside actors. The
- * puppet has one handler per way of running (writing, reading, interleaving);
- * the message carries the function. stage_ask waits for the end of the
- * function, stage_tell does not.
+ * A test of the runtime is a few functions that must run inside actors. A
+ * puppet has one handler for each kind of turn (writing, reading,
+ * interleaving), and the message carries the function. stage_ask waits for the
+ * end of the function, stage_tell does not.
  *
  *     static tr_err greet(tr_ctx *ctx, puppet *self, const Act *m, void *arg);
  *     stage_ask(&it, it.one, greet, NULL);
  *
- * A stage is a system with a probe on virtual time, or, if opened so, on real
- * threads. Dead letters are counted by reason.
+ * A stage is a system with a probe, on virtual time or on real threads. Dead
+ * letters are counted by reason.
  *
  * Threads: one thread owns the stage; counters may be read by any.
  */
@@ -43,7 +43,7 @@ typedef struct puppet {
     struct stage *stage;
 } puppet;
 
-/* The message is only to be kept, answered, passed on. */
+/* `m` is for tr_keep, tr_reply and forwarding only. */
 typedef tr_err (*act_fn)(tr_ctx *ctx, puppet *self, const Act *m, void *arg);
 
 typedef struct stage {
@@ -55,36 +55,37 @@ typedef struct stage {
     _Atomic(uint32_t) overloads;
     _Atomic(uint32_t) starts, stops, restarts;
     _Atomic(uint32_t) note_count;
-    int64_t notes[STAGE_NOTES];  // in the order of handling, under sim only
+    int64_t
+        notes[STAGE_NOTES];  // in the order of handling; on virtual time only
     char last_log[STAGE_TEXT];
 } stage;
 
 /*
- * The kind behind every puppet: Act, ActRead, ActBeside run their function,
+ * The definition of all puppets: Act, ActRead, ActBeside run their function,
  * a Note appends its value to stage->notes, tr_terminated its reason + 1000.
  */
 TR_ACTOR_DECLARE(puppets, puppet);
 
-/* On virtual time, with puppets one, two, three. */
+/* Opens it on virtual time, with the puppets one, two and three. */
 void stage_open(stage *it);
 void stage_open_seed(stage *it, uint64_t seed, const tr_system_options *more);
-/* On real threads. */
+/* Opens it on real threads. */
 void stage_open_real(stage *it, const tr_system_options *more);
-/* Closes; the system must end in time. */
+/* Closes it; the system must end in time. */
 void stage_close(stage *it);
 
-/* Another puppet; options as tr_spawn's, without init. */
+/* Spawns another puppet; options as of tr_spawn, without init. */
 tr_ref stage_puppet(stage *it, const tr_spawn_options *options);
 #define stage_spawn(it, ...)                                                   \
     stage_puppet(it, TR_OPTIONS(tr_spawn_options, __VA_ARGS__, ))
 
-/* Runs fn in a puppet and waits; the error of the ask. */
+/* Runs fn in a puppet and waits; returns the error of the ask. */
 tr_err stage_ask(stage *it, tr_ref ref, act_fn fn, void *arg);
 tr_err stage_ask_for(stage *it, tr_ref ref, act_fn fn, void *arg,
                      tr_nanos timeout);
 void stage_tell(stage *it, tr_ref ref, act_fn fn, void *arg);
-/* Runs everything that can run now: virtual time only. */
-void stage_settle(stage *it);
+/* Runs everything that can run without time passing: virtual time only. */
+void stage_run_ready(stage *it);
 void stage_pass(stage *it, tr_nanos span);
 
 /* From inside a puppet. */
@@ -103,7 +104,7 @@ tr_err act_fail(tr_ctx *ctx, puppet *self, const Act *m, void *arg);
 tr_err act_panic(tr_ctx *ctx, puppet *self, const Act *m, void *arg);
 /* Sets peer to *(tr_ref *)arg. */
 tr_err act_meet(tr_ctx *ctx, puppet *self, const Act *m, void *arg);
-/* Appends to the notes. */
+/* Appends a value to the notes. */
 void stage_note(stage *it, int64_t value);
 void stage_expect_notes(stage *it, const int64_t *values, size_t count);
 #define expect_notes(it, ...)                                                  \

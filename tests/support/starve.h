@@ -1,12 +1,12 @@
 /*
- * starve.h - malloc and its like, the n-th call of which fails.
+ * starve.h - makes the n-th allocation of a thread fail.
  *
  * Included by a test program, once: it defines malloc, calloc, realloc and
- * aligned_alloc for the whole process (strdup comes by here, too) and hands
- * everything to the C library, or to the sanitizer that took its place, except
- * for the chosen call. Memory that the library takes with tri_mem_* has a hook
- * of its own, with the same effect; this one also reaches what has no system
- * yet, and what is allocated below it.
+ * aligned_alloc for the whole process (strdup calls them, too). All calls but
+ * the chosen one go to the C library, or to the sanitizer that replaces it.
+ * Memory of tri_mem_* has a hook of its own with the same effect; this header
+ * also reaches allocations before there is a system, and those of other
+ * libraries.
  *
  *     for (n = 0;; n++) {
  *         starve_arm(n);
@@ -15,8 +15,8 @@
  *     }
  *
  * Threads: only calls of the thread that armed it are counted. TSan calls
- * malloc before it is ready for one that is not its own: there nothing fails,
- * and the scenario runs once. Memory errors are the other sanitizer's to find.
+ * malloc too early for another definition of it: under TSan nothing fails, and
+ * the scenario runs once. ASan finds the memory errors.
  */
 #ifndef TEST_SUPPORT_STARVE_H
 #define TEST_SUPPORT_STARVE_H
@@ -36,7 +36,7 @@ static inline void starve_arm(int64_t n)
     starve_left = n + 1;
 }
 
-/* Whether a call has failed; no more will. */
+/* Disarms it; returns true if a call has failed. */
 static inline bool starve_end(void)
 {
     starve_left = 0;
@@ -54,7 +54,7 @@ void *__libc_malloc(size_t size);
 void *__libc_calloc(size_t count, size_t size);
 void *__libc_realloc(void *at, size_t size);
 void *__libc_memalign(size_t align, size_t size);
-/* There under a sanitizer: whose memory its free expects. */
+/* Defined under a sanitizer, whose free expects memory of these. */
 void *__interceptor_malloc(size_t size) __attribute__((weak));
 void *__interceptor_calloc(size_t count, size_t size) __attribute__((weak));
 void *__interceptor_realloc(void *at, size_t size) __attribute__((weak));

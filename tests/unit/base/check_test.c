@@ -1,5 +1,5 @@
 /*
- * check_test.c - a failed check ends the process and names itself.
+ * check_test.c - a failed check writes its condition and aborts.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -111,7 +111,7 @@ static void test_slow_check_evaluates_only_when_on(void **state)
 #endif
 }
 
-static void test_helpers(void **state)
+static void test_min_max_and_container_of(void **state)
 {
     (void)state;
     struct box {
@@ -134,7 +134,7 @@ int main(void)
         cmocka_unit_test(test_abort_reports_site_and_text),
         cmocka_unit_test(test_passed_check_is_silent),
         cmocka_unit_test(test_slow_check_evaluates_only_when_on),
-        cmocka_unit_test(test_helpers),
+        cmocka_unit_test(test_min_max_and_container_of),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

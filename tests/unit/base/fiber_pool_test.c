@@ -1,18 +1,17 @@
 /*
- * fiber_pool_test.c - pools of stacks: their limits, what is kept, and what
- * is given back.
+ * fiber_pool_test.c - pools of stacks: limits, spare stacks and trimming.
  */
 #include "base/pages.h"
-#include "unit/base/fiber_bench.h"
+#include "unit/base/fiber_fixture.h"
 
 static void test_limit_gives_null(void **state)
 {
     (void)state;
-    bench b;
+    fixture b;
     tri_fiber *taken[3];
 
-    bench_init(&b, job_count);
-    tri_fiber_pool_init(&b.pool, 0, 3, &b.live, bench_entry, &b);
+    fixture_init(&b, job_count);
+    tri_fiber_pool_init(&b.pool, 0, 3, &b.live, fixture_entry, &b);
     take_all(&b.pool, taken, 3);
     EXPECT(tri_fiber_take(&b.pool) == NULL);
     EXPECT(b.live == 3);
@@ -21,69 +20,69 @@ static void test_limit_gives_null(void **state)
     EXPECT(taken[2] != NULL);
     EXPECT(tri_fiber_take(&b.pool) == NULL);
     give_all(&b.pool, taken, 3);
-    bench_fini(&b);
+    fixture_fini(&b);
 }
 
 static void test_limit_is_shared_between_pools(void **state)
 {
     (void)state;
-    bench b;
+    fixture b;
     tri_fiber_pool other;
     tri_fiber *taken[8];
     const uint32_t max = TRI_COUNT_OF(taken);
 
-    bench_init(&b, job_count);
-    tri_fiber_pool_init(&b.pool, 0, max, &b.live, bench_entry, &b);
-    tri_fiber_pool_init(&other, 0, max, &b.live, bench_entry, &b);
+    fixture_init(&b, job_count);
+    tri_fiber_pool_init(&b.pool, 0, max, &b.live, fixture_entry, &b);
+    tri_fiber_pool_init(&other, 0, max, &b.live, fixture_entry, &b);
     take_all(&b.pool, taken, max);
     EXPECT(tri_fiber_take(&other) == NULL);
     give_all(&b.pool, taken, max);
-    // So near to the limit only the least is kept from the other pool.
+    // Near the limit a pool keeps only TRI_FIBER_SPARE_MIN spare stacks.
     EXPECT(b.live == TRI_FIBER_SPARE_MIN);
     take_all(&other, taken, max - TRI_FIBER_SPARE_MIN);
     EXPECT(tri_fiber_take(&other) == NULL);
     give_all(&other, taken, max - TRI_FIBER_SPARE_MIN);
     tri_fiber_pool_fini(&other);
-    bench_fini(&b);
+    fixture_fini(&b);
 }
 
-static void test_as_many_as_promised_whatever_others_keep(void **state)
+static void test_max_for_leaves_room_for_n_stacks(void **state)
 {
     (void)state;
     enum { MANY = 3 * TRI_FIBER_SPARE_WARM };
-    bench b;
+    fixture b;
     tri_fiber_pool other;
     tri_fiber *taken[MANY];
     uint32_t max = tri_fiber_max_for(MANY, 2);
 
-    bench_init(&b, job_count);
-    tri_fiber_pool_init(&b.pool, 0, max, &b.live, bench_entry, &b);
-    tri_fiber_pool_init(&other, 0, max, &b.live, bench_entry, &b);
+    fixture_init(&b, job_count);
+    tri_fiber_pool_init(&b.pool, 0, max, &b.live, fixture_entry, &b);
+    tri_fiber_pool_init(&other, 0, max, &b.live, fixture_entry, &b);
     take_all(&b.pool, taken, MANY);
     give_all(&b.pool, taken, MANY);
     EXPECT(b.live >= TRI_FIBER_SPARE_WARM);
     take_all(&other, taken, MANY);
     give_all(&other, taken, MANY);
     tri_fiber_pool_fini(&other);
-    bench_fini(&b);
+    fixture_fini(&b);
 }
 
 static void test_refused_memory_gives_null(void **state)
 {
     (void)state;
-    bench b;
+    fixture b;
 
-    bench_init(&b, job_count);
-    tri_fiber_pool_init(&b.pool, SIZE_MAX / 4, PLENTY, &b.live, bench_entry,
+    fixture_init(&b, job_count);
+    tri_fiber_pool_init(&b.pool, SIZE_MAX / 4, PLENTY, &b.live, fixture_entry,
                         &b);
     EXPECT(tri_fiber_take(&b.pool) == NULL);
     EXPECT(b.live == 0);
     EXPECT(b.pool.taken_count == 0);
     EXPECT(b.pool.mapped_count == 0);
-    bench_fini(&b);
+    fixture_fini(&b);
 }
 
-static void job_three_steps(bench *b)
+static void job_three_steps(fixture *b)
 {
     b->steps = 1;
     suspend(b);
@@ -95,9 +94,9 @@ static void job_three_steps(bench *b)
 static void test_given_fiber_resumes_where_it_was(void **state)
 {
     (void)state;
-    bench b;
+    fixture b;
 
-    bench_init(&b, job_three_steps);
+    fixture_init(&b, job_three_steps);
     tri_fiber *first = tri_fiber_take(&b.pool);
 
     for (uint64_t round = 0; round < 9; round++) {
@@ -110,15 +109,15 @@ static void test_given_fiber_resumes_where_it_was(void **state)
         tri_fiber_give(&b.pool, fiber);
     }
     EXPECT(b.pool.mapped_count == 1);
-    bench_fini(&b);
+    fixture_fini(&b);
 }
 
 static void test_cycles_map_nothing_new(void **state)
 {
     (void)state;
-    bench b;
+    fixture b;
 
-    bench_init(&b, job_count);
+    fixture_init(&b, job_count);
     for (int i = 0; i < 1000000; i++) {
         tri_fiber *one = tri_fiber_take(&b.pool);
         tri_fiber *two = tri_fiber_take(&b.pool);
@@ -133,17 +132,17 @@ static void test_cycles_map_nothing_new(void **state)
     EXPECT(b.steps == 1000000 / 64);
     EXPECT(b.pool.mapped_count == 2);
     EXPECT(b.live == 2);
-    bench_fini(&b);
+    fixture_fini(&b);
 }
 
 static void test_spare_stacks_are_bounded(void **state)
 {
     (void)state;
     enum { MANY = 3 * TRI_FIBER_SPARE_MAX };
-    bench b;
+    fixture b;
     tri_fiber *taken[MANY];
 
-    bench_init(&b, job_count);
+    fixture_init(&b, job_count);
     for (int round = 0; round < 3; round++) {
         take_all(&b.pool, taken, MANY);
         for (int i = 0; i < MANY; i++) {
@@ -155,20 +154,20 @@ static void test_spare_stacks_are_bounded(void **state)
         EXPECT(b.live == TRI_FIBER_SPARE_MAX);
     }
     EXPECT(b.steps == 3 * MANY);
-    bench_fini(&b);
+    fixture_fini(&b);
 }
 
-static void test_stacks_that_nobody_needs_are_given_back(void **state)
+static void test_trim_unmaps_unused_stacks(void **state)
 {
     (void)state;
     enum { MANY = TRI_FIBER_SPARE_MAX, SOME = MANY / 2 };
-    bench b;
+    fixture b;
     tri_fiber *taken[MANY];
 
-    bench_init(&b, job_count);
+    fixture_init(&b, job_count);
     take_all(&b.pool, taken, MANY);
     give_all(&b.pool, taken, MANY);
-    tri_fiber_pool_trim(&b.pool);  // all were in use since the last time
+    tri_fiber_pool_trim(&b.pool);  // all were in use since the last trim
     EXPECT(b.live == MANY);
     take_all(&b.pool, taken, SOME);
     give_all(&b.pool, taken, SOME);
@@ -178,20 +177,20 @@ static void test_stacks_that_nobody_needs_are_given_back(void **state)
         EXPECT(b.live == b.pool.spare_count);
     }
     EXPECT(b.live == TRI_FIBER_SPARE_WARM);
-    take_all(&b.pool, taken, MANY);  // those that are left, and new ones
+    take_all(&b.pool, taken, MANY);  // spare ones, then new ones
     for (int i = 0; i < MANY; i++) {
         resume(&b, taken[i]);
     }
     give_all(&b.pool, taken, MANY);
     EXPECT(b.steps == MANY);
-    bench_fini(&b);
+    fixture_fini(&b);
 }
 
 /*
- * Suspended with an array that ASan surrounds with red zones: one of variable
- * size, as those of fixed size are on the fake stack.
+ * Suspends with an array that ASan surrounds with red zones: it has a variable
+ * size, because arrays of fixed size are on the fake stack.
  */
-static void job_leave_red_zones(bench *b)
+static void job_leave_red_zones(fixture *b)
 {
     volatile size_t size = 300;
     char *array = __builtin_alloca(size);
@@ -212,27 +211,27 @@ static uint64_t address_space_pages(void)
     return pages;
 }
 
-static void test_unmapped_stacks_leave_nothing_behind(void **state)
+static void test_unmapping_frees_all_memory(void **state)
 {
     (void)state;
-    bench b;
+    fixture b;
     size_t size = 0;
     uint64_t before = 0;
 
     for (int i = 0; i < 250; i++) {
-        if (i == 50) {  // what the libraries allocate once is there by now
+        if (i == 50) {  // libraries have made their one-time allocations
             before = address_space_pages();
         }
-        tri_fiber *fiber = bench_init_one(&b, job_leave_red_zones);
+        tri_fiber *fiber = fixture_init_one(&b, job_leave_red_zones);
 
         size = TRI_FIBER_GUARD_SIZE + b.pool.stack_size;
         resume(&b, fiber);
-        bench_fini_one(&b, fiber);
+        fixture_fini_one(&b, fiber);
     }
-    // 200 stacks are 64 MB, and ASan's fake ones would be much more.
+    // 200 stacks take 64 MB; the fake stacks of ASan would take much more.
     EXPECT((address_space_pages() - before) * tri_page_size() < 32 << 20);
 
-    // Most likely the same place again.
+    // The kernel probably maps the same addresses again.
     char *at = tri_pages_map(size);
 
     EXPECT(at != NULL);
@@ -250,10 +249,10 @@ int main(void)
         TEST(test_refused_memory_gives_null),
         TEST(test_given_fiber_resumes_where_it_was),
         TEST(test_cycles_map_nothing_new),
-        TEST(test_as_many_as_promised_whatever_others_keep),
+        TEST(test_max_for_leaves_room_for_n_stacks),
         TEST(test_spare_stacks_are_bounded),
-        TEST(test_stacks_that_nobody_needs_are_given_back),
-        TEST(test_unmapped_stacks_leave_nothing_behind),
+        TEST(test_trim_unmaps_unused_stacks),
+        TEST(test_unmapping_frees_all_memory),
     };
 
     return run_all("base/fiber_pool", tests, TRI_COUNT_OF(tests));

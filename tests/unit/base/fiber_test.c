@@ -1,8 +1,9 @@
 /*
- * fiber_test.c - switching, stacks and their guards, threads, jumps.
+ * fiber_test.c - switching, stacks and their guards, threads and jumps.
  */
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -11,7 +12,7 @@
 #include <unwind.h>
 
 #include "base/pages.h"
-#include "unit/base/fiber_bench.h"
+#include "unit/base/fiber_fixture.h"
 
 #define SANITIZED   (TRI_FIBER_ASAN || TRI_FIBER_TSAN)
 #define ROUNDS      (SANITIZED ? 20000 : 200000)
@@ -20,10 +21,10 @@
 /* ---- switching ---- */
 
 /*
- * More integers and doubles than there are registers to keep them in. They
- * start from volatiles, so that none can be computed from another.
+ * Uses more integers and doubles than there are registers. They start from
+ * volatiles, so that the compiler cannot compute one from another.
  */
-static void churn(bench *b, void (*turn)(bench *b), uint64_t seed)
+static void churn(fixture *b, void (*turn)(fixture *b), uint64_t seed)
 {
     volatile uint64_t at[8];
     volatile double real[9];
@@ -51,13 +52,13 @@ static void churn(bench *b, void (*turn)(bench *b), uint64_t seed)
     }
 }
 
-static void job_churn(bench *b)
+static void job_churn(fixture *b)
 {
     b->steps++;
     churn(b, suspend, b->steps * 1000);
 }
 
-static void turn_two(bench *b)
+static void turn_two(fixture *b)
 {
     tri_fiber **two = b->arg;
 
@@ -68,19 +69,19 @@ static void turn_two(bench *b)
 static void test_values_survive_switches(void **state)
 {
     (void)state;
-    bench b;
+    fixture b;
     tri_fiber *two[2];
 
-    bench_init(&b, job_churn);
+    fixture_init(&b, job_churn);
     b.arg = two;
     take_all(&b.pool, two, 2);
     churn(&b, turn_two, 7);
     EXPECT(b.steps == 2);
     give_all(&b.pool, two, 2);
-    bench_fini(&b);
+    fixture_fini(&b);
 }
 
-static void job_hand_over(bench *b)
+static void job_hand_over(fixture *b)
 {
     tri_fiber *self = b->running;
     tri_fiber *other = self->user;
@@ -95,9 +96,9 @@ static void job_hand_over(bench *b)
 static void test_fibers_switch_to_each_other(void **state)
 {
     (void)state;
-    bench b;
+    fixture b;
 
-    bench_init(&b, job_hand_over);
+    fixture_init(&b, job_hand_over);
     tri_fiber *one = tri_fiber_take(&b.pool);
     tri_fiber *two = tri_fiber_take(&b.pool);
 
@@ -110,14 +111,14 @@ static void test_fibers_switch_to_each_other(void **state)
     EXPECT(b.running == &b.thread);
     tri_fiber_give(&b.pool, one);
     tri_fiber_give(&b.pool, two);
-    bench_fini(&b);
+    fixture_fini(&b);
 }
 
-static void job_alignment(bench *b)
+static void job_alignment(fixture *b)
 {
     _Alignas(16) char aligned[16];
     char text[64];
-    char *volatile at = aligned;  // so that nobody assumes the answer
+    char *volatile at = aligned;  // hides the alignment from the compiler
 
     EXPECT((uintptr_t)at % 16 == 0);
     // Saves vector registers with aligned stores.
@@ -129,13 +130,13 @@ static void job_alignment(bench *b)
 static void test_stack_is_aligned(void **state)
 {
     (void)state;
-    bench b;
-    tri_fiber *fiber = bench_init_one(&b, job_alignment);
+    fixture b;
+    tri_fiber *fiber = fixture_init_one(&b, job_alignment);
 
     resume(&b, fiber);
     resume(&b, fiber);
     EXPECT(b.steps == 2);
-    bench_fini_one(&b, fiber);
+    fixture_fini_one(&b, fiber);
 }
 
 /* ---- the stack itself ---- */
@@ -158,7 +159,7 @@ __attribute__((noinline)) static uint64_t dive(const tri_fiber *self,
     return depth;
 }
 
-static void job_dive(bench *b)
+static void job_dive(fixture *b)
 {
     EXPECT(dive(b->running, 0) == 1000000);
     b->steps++;
@@ -167,14 +168,14 @@ static void job_dive(bench *b)
 static void test_recursion_uses_the_whole_stack(void **state)
 {
     (void)state;
-    bench b;
-    tri_fiber *fiber = bench_init_one(&b, job_dive);
+    fixture b;
+    tri_fiber *fiber = fixture_init_one(&b, job_dive);
 
     EXPECT(fiber->high - fiber->low > 255 * 1024);
     resume(&b, fiber);
     resume(&b, fiber);
     EXPECT(b.steps == 2);
-    bench_fini_one(&b, fiber);
+    fixture_fini_one(&b, fiber);
 }
 
 static size_t resident_pages(const tri_fiber *fiber)
@@ -192,11 +193,11 @@ static size_t resident_pages(const tri_fiber *fiber)
     return resident;
 }
 
-static void test_only_touched_pages_cost(void **state)
+static void test_only_used_pages_take_memory(void **state)
 {
     (void)state;
-    bench b;
-    tri_fiber *fiber = bench_init_one(&b, job_count);
+    fixture b;
+    tri_fiber *fiber = fixture_init_one(&b, job_count);
 
     EXPECT(resident_pages(fiber) == 1);
     resume(&b, fiber);
@@ -204,10 +205,10 @@ static void test_only_touched_pages_cost(void **state)
     b.job = job_dive;
     resume(&b, fiber);
     EXPECT(resident_pages(fiber) > 50);
-    bench_fini_one(&b, fiber);
+    fixture_fini_one(&b, fiber);
 }
 
-static void job_contains(bench *b)
+static void job_contains(fixture *b)
 {
     int *heap = malloc(sizeof(*heap));
     tri_fiber *self = b->running;
@@ -223,8 +224,8 @@ static void job_contains(bench *b)
 static void test_contains_only_its_own_stack(void **state)
 {
     (void)state;
-    bench b;
-    tri_fiber *fiber = bench_init_one(&b, job_contains);
+    fixture b;
+    tri_fiber *fiber = fixture_init_one(&b, job_contains);
 
     resume(&b, fiber);
     EXPECT(b.steps == 1);
@@ -235,7 +236,7 @@ static void test_contains_only_its_own_stack(void **state)
     EXPECT(!tri_fiber_contains(fiber, __builtin_frame_address(0)));
     EXPECT(!tri_fiber_contains(&b.thread, __builtin_frame_address(0)));
     EXPECT(!tri_fiber_contains(&b.thread, NULL));
-    bench_fini_one(&b, fiber);
+    fixture_fini_one(&b, fiber);
 }
 
 /* What the fault handler of the child compares with. */
@@ -256,14 +257,14 @@ __attribute__((noinline)) static uint64_t dive_for_ever(volatile char *above)
     volatile char frame[1024];
 
     frame[0] = *above;
-    if (frame[0] == 0) {  // never so, but the compiler must not know
+    if (frame[0] == 0) {  // never true, but the compiler cannot know
         return 0;
     }
     uint64_t below = dive_for_ever(frame);
     return below + (uint64_t)frame[0];
 }
 
-static void job_overflow(bench *b)
+static void job_overflow(fixture *b)
 {
     char first = 1;
 
@@ -276,13 +277,13 @@ static void run_overflow(void)
     struct sigaction action = {.sa_sigaction = on_fault,
                                .sa_flags = SA_SIGINFO | SA_ONSTACK};
     stack_t other = {.ss_sp = handler_stack, .ss_size = sizeof(handler_stack)};
-    bench b;
+    fixture b;
 
     setrlimit(RLIMIT_CORE, &(struct rlimit){0});
     sigaltstack(&other, NULL);
     sigaction(SIGSEGV, &action, NULL);
 
-    tri_fiber *fiber = bench_init_one(&b, job_overflow);
+    tri_fiber *fiber = fixture_init_one(&b, job_overflow);
 
     guard_low = fiber->low - TRI_FIBER_GUARD_SIZE;
     guard_high = fiber->low;
@@ -330,7 +331,7 @@ static _Unwind_Reason_Code count_frame(struct _Unwind_Context *context,
 }
 
 /* With an arg: a code address lies where the base would have returned to. */
-static void job_unwind(bench *b)
+static void job_unwind(fixture *b)
 {
     if (b->arg != NULL) {
         b->running->sp = b->arg;
@@ -339,22 +340,22 @@ static void job_unwind(bench *b)
     EXPECT(_Unwind_Backtrace(count_frame, &b->steps) == _URC_END_OF_STACK);
 }
 
-static void test_unwinding_ends_at_the_base(void **state)
+static void test_unwinding_ends_at_the_first_frame(void **state)
 {
     (void)state;
-    bench b;
-    tri_fiber *fiber = bench_init_one(&b, job_unwind);
+    fixture b;
+    tri_fiber *fiber = fixture_init_one(&b, job_unwind);
 
     EXPECT(fiber->high == (char *)&fiber->sp);
     resume(&b, fiber);
-    // The job, the loop, tri_fiber_main, the base; inlining may hide some.
+    // The job, the loop, tri_fiber_main, fiber_start; some may be inlined.
     EXPECT(b.steps >= 2 && b.steps <= 6);
     uint64_t plain = b.steps;
 
     b.arg = (char *)(uintptr_t)job_unwind + 1;
     resume(&b, fiber);
     EXPECT(b.steps == plain);
-    bench_fini_one(&b, fiber);
+    fixture_fini_one(&b, fiber);
 }
 
 /* ---- threads ---- */
@@ -362,18 +363,18 @@ static void test_unwinding_ends_at_the_base(void **state)
 static void *run_thread(void *arg)
 {
     _Atomic(uint32_t) *live = arg;
-    bench b;
+    fixture b;
     tri_fiber *taken[16];
 
-    bench_init(&b, job_count);
-    tri_fiber_pool_init(&b.pool, 0, PLENTY, live, bench_entry, &b);
+    fixture_init(&b, job_count);
+    tri_fiber_pool_init(&b.pool, 0, PLENTY, live, fixture_entry, &b);
     for (int round = 0; round < 200; round++) {
         take_all(&b.pool, taken, 16);
         for (int i = 0; i < 100; i++) {
             resume(&b, taken[i % 16]);
         }
         give_all(&b.pool, taken, 16);
-        if (round % 50 == 0) {  // to begin with new stacks
+        if (round % 50 == 0) {  // starts with new stacks
             tri_fiber_pool_fini(&b.pool);
         }
     }
@@ -382,7 +383,7 @@ static void *run_thread(void *arg)
     return b.steps == 200 * 100 ? arg : NULL;
 }
 
-static void test_threads_switch_at_once(void **state)
+static void test_threads_switch_in_parallel(void **state)
 {
     (void)state;
     _Atomic(uint32_t) live = 0;
@@ -402,8 +403,8 @@ static void test_threads_switch_at_once(void **state)
 static void test_thread_fiber_can_be_made_again(void **state)
 {
     (void)state;
-    bench b;
-    tri_fiber *fiber = bench_init_one(&b, job_count);
+    fixture b;
+    tri_fiber *fiber = fixture_init_one(&b, job_count);
 
     for (uint64_t i = 1; i <= 3; i++) {
         resume(&b, fiber);
@@ -411,7 +412,7 @@ static void test_thread_fiber_can_be_made_again(void **state)
         tri_fiber_thread_fini(&b.thread);
         tri_fiber_thread_init(&b.thread);
     }
-    bench_fini_one(&b, fiber);
+    fixture_fini_one(&b, fiber);
 }
 
 /* ---- jumps ---- */
@@ -425,7 +426,7 @@ __attribute__((noinline)) static void fall(tri_jump_buf *buf, uint64_t depth)
     if (depth > 0) {
         fall(buf, depth - 1);
         frame[1] = frame[0];
-    } else if (frame[127] == 0) {  // always so
+    } else if (frame[127] == 0) {  // always true
         tri_jump_go(buf);
     }
 }
@@ -438,7 +439,7 @@ __attribute__((noinline)) static void handle(tri_jump_buf *buf, uint64_t n)
 }
 
 /* A worker's loop in small: set once, then handlers, half of which panic. */
-__attribute__((noinline)) static uint64_t loop_of_jumps(bench *b,
+__attribute__((noinline)) static uint64_t loop_of_jumps(fixture *b,
                                                         uint64_t rounds)
 {
     tri_jump_buf buf;
@@ -469,7 +470,7 @@ static void test_jumps_on_a_thread_stack(void **state)
     EXPECT(loop_of_jumps(NULL, 1) == 0);
 }
 
-static void job_jump(bench *b)
+static void job_jump(fixture *b)
 {
     uint64_t caught = loop_of_jumps(b, JUMP_ROUNDS);
 
@@ -479,15 +480,15 @@ static void job_jump(bench *b)
 static void test_jumps_on_fibers_do_not_mix(void **state)
 {
     (void)state;
-    bench b;
+    fixture b;
     tri_fiber *taken[3];
 
-    bench_init(&b, job_jump);
+    fixture_init(&b, job_jump);
     take_all(&b.pool, taken, 3);
     for (int i = 0; i < 3; i++) {
         taken[i]->user = &b.running;
     }
-    // One suspension for every third round, and the one at the end.
+    // One suspension in every third round, and one at the end.
     for (int turn = 0; turn < JUMP_ROUNDS / 3 + 1; turn++) {
         for (int i = 0; i < 3; i++) {
             resume(&b, taken[i]);
@@ -495,7 +496,7 @@ static void test_jumps_on_fibers_do_not_mix(void **state)
     }
     EXPECT(b.steps == 3 * (JUMP_ROUNDS / 2));
     give_all(&b.pool, taken, 3);
-    bench_fini(&b);
+    fixture_fini(&b);
 }
 
 int main(void)
@@ -505,11 +506,11 @@ int main(void)
         TEST(test_fibers_switch_to_each_other),
         TEST(test_stack_is_aligned),
         TEST(test_recursion_uses_the_whole_stack),
-        TEST(test_only_touched_pages_cost),
+        TEST(test_only_used_pages_take_memory),
         TEST(test_contains_only_its_own_stack),
         TEST(test_overflow_hits_the_guard),
-        TEST(test_unwinding_ends_at_the_base),
-        TEST(test_threads_switch_at_once),
+        TEST(test_unwinding_ends_at_the_first_frame),
+        TEST(test_threads_switch_in_parallel),
         TEST(test_thread_fiber_can_be_made_again),
         TEST(test_jumps_on_a_thread_stack),
         TEST(test_jumps_on_fibers_do_not_mix),

@@ -1,5 +1,5 @@
 /*
- * hash_test.c - hashes are fixed for ever and spread well.
+ * hash_test.c - hashes never change and spread well.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -25,7 +25,7 @@ static int compare(const void *a, const void *b)
 }
 
 /* Orders of iteration and recorded seeds depend on these values. */
-static void test_values_never_change(void **state)
+static void test_hashes_never_change(void **state)
 {
     (void)state;
     assert_true(tri_hash_mix(0) == UINT64_C(0x6273572b6d60d96a));
@@ -50,7 +50,7 @@ static void test_alignment_does_not_matter(void **state)
     }
 }
 
-static void test_length_and_zeros_count(void **state)
+static void test_length_and_zeros_change_the_hash(void **state)
 {
     (void)state;
     const char zeros[32] = {0};
@@ -86,7 +86,7 @@ static void test_similar_names_spread(void **state)
     for (int i = 1; i < NAMES; i++) {
         assert_true(hashes[i] != hashes[i - 1]);
     }
-    // 256 expected in each, deviation 16: six of them either way.
+    // 256 expected in each, standard deviation 16: allow six.
     for (int i = 0; i < BUCKETS; i++) {
         assert_in_range(low[i], 160, 352);
         assert_in_range(high[i], 160, 352);
@@ -102,13 +102,13 @@ static void check_avalanche(uint64_t (*hash)(uint64_t x))
     for (uint32_t in = 0; in < 64; in++) {
         uint32_t turned[64] = {0};
         for (uint64_t i = 0; i < SAMPLES; i++) {
-            uint64_t x = i * i + i;  // few bits set, as ids are
+            uint64_t x = i * i + i;  // few bits set, like ids
             uint64_t changed = hash(x) ^ hash(x ^ UINT64_C(1) << in);
             for (uint32_t out = 0; out < 64; out++) {
                 turned[out] += changed >> out & 1;
             }
         }
-        // 1024 expected, deviation 23; the worst of 4096 stays within 7.
+        // 1024 expected, standard deviation 23: allow seven for 4096 pairs.
         for (uint32_t out = 0; out < 64; out++) {
             assert_in_range(turned[out], 864, 1184);
         }
@@ -122,7 +122,7 @@ static uint64_t hash_of_two_words(uint64_t x)
     return tri_hash_bytes(words, sizeof(words));
 }
 
-static void test_every_bit_matters(void **state)
+static void test_every_bit_changes_the_hash(void **state)
 {
     (void)state;
     check_avalanche(tri_hash_mix);
@@ -132,11 +132,11 @@ static void test_every_bit_matters(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_values_never_change),
+        cmocka_unit_test(test_hashes_never_change),
         cmocka_unit_test(test_alignment_does_not_matter),
-        cmocka_unit_test(test_length_and_zeros_count),
+        cmocka_unit_test(test_length_and_zeros_change_the_hash),
         cmocka_unit_test(test_similar_names_spread),
-        cmocka_unit_test(test_every_bit_matters),
+        cmocka_unit_test(test_every_bit_changes_the_hash),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

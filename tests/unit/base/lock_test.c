@@ -1,5 +1,5 @@
 /*
- * lock_test.c - the lock excludes, and a waiter gets it in the end.
+ * lock_test.c - the lock excludes other threads, and a waiter gets it.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,7 +16,7 @@ enum { THREADS = 4, ROUNDS = 20000 };
 
 typedef struct shared {
     tri_lock lock;
-    uint64_t count;  // plain: the lock alone protects it
+    uint64_t count;  // not atomic: only the lock protects it
     uint64_t twin;   // always equal to count outside the lock
 } shared;
 

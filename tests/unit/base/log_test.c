@@ -28,7 +28,7 @@ static void test_line_has_its_columns(void **state)
     assert_int_equal(length, strlen(line));
 }
 
-static void test_what_is_missing_is_a_dash(void **state)
+static void test_missing_fields_are_a_dash(void **state)
 {
     (void)state;
     char line[128];
@@ -67,7 +67,7 @@ static void test_text_cannot_forge_a_line(void **state)
     assert_ptr_equal(strchr(line, '\n'), line + strlen(line) - 1);
 }
 
-static void test_every_size_holds_a_cut_line(void **state)
+static void test_a_line_is_cut_to_any_buffer(void **state)
 {
     (void)state;
     char whole[128];
@@ -119,10 +119,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_line_has_its_columns),
-        cmocka_unit_test(test_what_is_missing_is_a_dash),
+        cmocka_unit_test(test_missing_fields_are_a_dash),
         cmocka_unit_test(test_dates_agree_with_the_calendar),
         cmocka_unit_test(test_text_cannot_forge_a_line),
-        cmocka_unit_test(test_every_size_holds_a_cut_line),
+        cmocka_unit_test(test_a_line_is_cut_to_any_buffer),
         cmocka_unit_test(test_write_goes_to_standard_error),
     };
 

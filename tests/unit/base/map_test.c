@@ -37,7 +37,7 @@ static void *meter_alloc(void *user, size_t size)
     m->bytes += size;
     void *at = malloc(size);
     assert_non_null(at);
-    memset(at, 0xa5, size);  // the map must not expect zeros
+    memset(at, 0xa5, size);  // the map must not rely on zeros
     return at;
 }
 
@@ -71,7 +71,7 @@ static named name_number(uint32_t i)
     return n;
 }
 
-static void test_empty_map_answers(void **state)
+static void test_an_empty_map_finds_nothing(void **state)
 {
     (void)state;
     tri_map map;
@@ -111,7 +111,7 @@ static void test_put_get_remove(void **state)
     assert_null(tri_map_get(&map, UINT64_MAX));
 }
 
-static void test_bytes(void **state)
+static void test_bytes_as_keys(void **state)
 {
     (void)state;
     enum { NAMES = 1000 };
@@ -151,7 +151,7 @@ static bool letter_same(const void *value, const void *key, size_t size)
     return size == 1 && *(const char *)value == *(const char *)key;
 }
 
-static void test_equal_hashes(void **state)
+static void test_keys_with_equal_hashes(void **state)
 {
     (void)state;
     tri_map map;
@@ -159,7 +159,7 @@ static void test_equal_hashes(void **state)
 
     tri_map_init(&map, letter_same, NULL);
     assert_int_equal(tri_map_put_bytes(&map, "a", 1, &letters[0]), TR_OK);
-    // The value says it is "b" while it sits under the hash of "a".
+    // The value's key is "b", but it is stored under the hash of "a".
     letters[0] = 'b';
     assert_null(tri_map_get_bytes(&map, "a", 1));
     assert_int_equal(tri_map_put_bytes(&map, "a", 1, &letters[1]), TR_OK);
@@ -330,10 +330,10 @@ static void test_trim_gives_memory_back(void **state)
 }
 
 /* Removes some of what it visits; each must be visited exactly once. */
-static void test_walk_may_remove_what_it_has_seen(void **state)
+static void test_a_walk_may_remove_values_it_has_returned(void **state)
 {
     (void)state;
-    enum { COUNT = 48 };  // fills a table of 64 to the brim: long runs
+    enum { COUNT = 48 };  // the most a table of 64 holds: long runs
     tri_rand rand;
 
     tri_rand_init(&rand, 5);
@@ -396,15 +396,15 @@ static void test_order_does_not_depend_on_addresses(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_empty_map_answers),
+        cmocka_unit_test(test_an_empty_map_finds_nothing),
         cmocka_unit_test(test_put_get_remove),
-        cmocka_unit_test(test_bytes),
-        cmocka_unit_test(test_equal_hashes),
+        cmocka_unit_test(test_bytes_as_keys),
+        cmocka_unit_test(test_keys_with_equal_hashes),
         cmocka_unit_test(test_random_operations_against_array),
         cmocka_unit_test(test_no_memory_changes_nothing),
         cmocka_unit_test(test_reserve_and_remove_leave_room),
         cmocka_unit_test(test_trim_gives_memory_back),
-        cmocka_unit_test(test_walk_may_remove_what_it_has_seen),
+        cmocka_unit_test(test_a_walk_may_remove_values_it_has_returned),
         cmocka_unit_test(test_order_does_not_depend_on_addresses),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
 /*
- * options_test.c - options from older, newer and careless callers.
+ * options_test.c - options of callers with older, newer and wrong structs.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,7 +17,7 @@ typedef struct first_options {  // as first released
     uint64_t limit;
 } first_options;
 
-typedef struct our_options {  // as this library knows it
+typedef struct our_options {  // as in this version
     size_t size;
     uint64_t limit;
     void *user;

@@ -1,7 +1,7 @@
 /*
- * pages_test.c - mapping, giving back and guarding whole pages.
+ * pages_test.c - mapping, discarding and guarding pages.
  *
- * A fault is caught in a child process, so that the signal is the evidence.
+ * A child process makes the faulty access; the signal that ends it is checked.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -26,7 +26,7 @@ static int signal_of_touch(volatile char *at)
 
     assert_true(child >= 0);
     if (child == 0) {
-        signal(SIGSEGV, SIG_DFL);  // past the sanitizers' own handler
+        signal(SIGSEGV, SIG_DFL);  // without the sanitizer's handler
         setrlimit(RLIMIT_CORE, &(struct rlimit){0});
         *at = 1;
         _exit(0);
@@ -102,7 +102,7 @@ static void test_unmapped_part_faults_and_the_rest_stays(void **state)
     tri_pages_unmap(at + 2 * page, page);
 }
 
-static void test_huge_changes_nothing_to_see(void **state)
+static void test_huge_keeps_the_contents(void **state)
 {
     (void)state;
     size_t size = (size_t)4 << 20;
@@ -162,7 +162,7 @@ static void test_locked_memory_can_be_guarded(void **state)
     assert_non_null(at);
     if (mlock(at, 2 * page) != 0) {
         tri_pages_unmap(at, 2 * page);
-        skip();  // memory may not be locked here
+        skip();  // this system does not allow mlock
     }
     assert_true(tri_pages_guard(at, page));
     assert_int_equal(signal_of_touch(at), SIGSEGV);
@@ -175,7 +175,7 @@ static void test_guards_go_with_the_mapping(void **state)
     (void)state;
     size_t size = 4 * tri_page_size();
 
-    // The kernel gives the same place again; it must be usable each time.
+    // The kernel maps the same addresses again; they must be usable.
     for (int i = 0; i < 1000; i++) {
         char *at = tri_pages_map(size);
 
@@ -205,7 +205,7 @@ int main(void)
         cmocka_unit_test(test_map_refused_gives_null),
         cmocka_unit_test(test_size_is_rounded_up),
         cmocka_unit_test(test_unmapped_part_faults_and_the_rest_stays),
-        cmocka_unit_test(test_huge_changes_nothing_to_see),
+        cmocka_unit_test(test_huge_keeps_the_contents),
         cmocka_unit_test(test_discard_keeps_the_range),
         cmocka_unit_test(test_guard_faults_and_its_neighbours_do_not),
         cmocka_unit_test(test_locked_memory_can_be_guarded),

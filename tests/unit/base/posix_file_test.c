@@ -49,7 +49,7 @@ static int close_folder(void **state)
     folder *it = *state;
 
     (void)unlink(it->file);
-    int result = rmdir(it->path);  // fails if a test leaves something
+    int result = rmdir(it->path);  // fails if a test leaves a file
     free(it);
     return result;
 }
@@ -101,7 +101,7 @@ static void test_file_keeps_what_is_written(void **state)
     OPS(world)->file_close(file);
 }
 
-static void test_file_is_cut_and_grown(void **state)
+static void test_truncate_shrinks_and_grows(void **state)
 {
     folder *it = *state;
     tri_file *file = open_new(it->file);
@@ -123,7 +123,7 @@ static void test_file_is_cut_and_grown(void **state)
     OPS(world)->file_close(file);
 }
 
-static void test_file_open_says_what_is_wrong(void **state)
+static void test_open_returns_the_right_error(void **state)
 {
     folder *it = *state;
     tri_file *file = open_new(it->file);
@@ -165,7 +165,7 @@ static void test_file_is_removed(void **state)
                      TR_ENOENT);
 }
 
-static void test_file_is_gone_when_closed(void **state)
+static void test_delete_removes_the_file_on_close(void **state)
 {
     folder *it = *state;
     tri_file *file;
@@ -199,7 +199,7 @@ static void test_locks_exclude_within_a_process(void **state)
     assert_int_equal(ops->file_lock(two, 10, 5, TRI_LOCK_EXCLUSIVE), TR_OK);
     assert_int_equal(ops->file_lock(one, 0, 0, TRI_LOCK_SHARED), TR_EINVAL);
 
-    // Closing a third open of the file takes no lock from the second.
+    // Closing a third open of the file does not release the second's lock.
     ops->file_close(open_new(it->file));
     assert_int_equal(ops->file_lock(one, 10, 5, TRI_LOCK_SHARED), TR_EFULL);
     ops->file_close(two);
@@ -257,7 +257,7 @@ static void test_maps_share_the_file(void **state)
     assert_int_equal(ops->file_map(one, 0, 4096, &first), TR_EINVAL);
     assert_null(first);
     assert_int_equal(ops->file_truncate(one, 3 * 32768), TR_OK);
-    // An offset that is a page's on no machine.
+    // An offset that is not a page boundary on any machine.
     assert_int_equal(ops->file_map(one, 32768 + 8, 1000, &first), TR_OK);
     assert_int_equal(ops->file_map(two, 32768, 32768, &second), TR_OK);
     memcpy(first, "abc", 4);
@@ -277,10 +277,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         FILE_TEST(test_file_keeps_what_is_written),
-        FILE_TEST(test_file_is_cut_and_grown),
-        FILE_TEST(test_file_open_says_what_is_wrong),
+        FILE_TEST(test_truncate_shrinks_and_grows),
+        FILE_TEST(test_open_returns_the_right_error),
         FILE_TEST(test_file_is_removed),
-        FILE_TEST(test_file_is_gone_when_closed),
+        FILE_TEST(test_delete_removes_the_file_on_close),
         FILE_TEST(test_locks_exclude_within_a_process),
         FILE_TEST(test_locks_exclude_between_processes),
         FILE_TEST(test_maps_share_the_file),

@@ -1,6 +1,6 @@
 /*
  * posix_poller_test.c - pollers of the real world report each readiness once,
- * and are woken by whoever likes.
+ * and any thread can wake them.
  */
 #include <fcntl.h>
 #include <poll.h>
@@ -76,7 +76,7 @@ static void test_poller_reports_reading_once(void **state)
     assert_int_equal(wait_one(it, &event, TR_FOREVER), 1);
     assert_int_equal(event.token, 11);
     assert_int_equal(event.events, TRI_FD_READ);
-    // Still readable, but the event has disarmed it.
+    // The descriptor is still readable, but the event has disarmed it.
     assert_int_equal(wait_one(it, &event, SHORT_WAIT), 0);
 
     assert_int_equal(
@@ -135,7 +135,7 @@ static void test_poller_reports_a_half_close_as_reading(void **state)
     close(ends[1]);
 }
 
-static void test_poller_forgets_what_is_removed(void **state)
+static void test_poller_ignores_removed_descriptors(void **state)
 {
     piped *it = *state;
     tri_fd_event event;
@@ -148,7 +148,7 @@ static void test_poller_forgets_what_is_removed(void **state)
     assert_int_equal(wait_one(it, &event, SHORT_WAIT), 0);
 }
 
-static void test_poller_refuses_what_never_waits(void **state)
+static void test_poller_refuses_regular_files(void **state)
 {
     piped *it = *state;
     FILE *file = tmpfile();
@@ -169,7 +169,7 @@ static bool is_readable(int fd)
     return poll(&request, 1, 0) == 1;
 }
 
-static void test_poller_fd_tells_of_wake_and_events(void **state)
+static void test_poller_fd_is_readable_after_wake_and_events(void **state)
 {
     piped *it = *state;
     tri_fd_event event;
@@ -201,7 +201,7 @@ static void test_a_wake_does_not_hide_an_event(void **state)
     assert_int_equal(write(it->writer, "x", 1), 1);
 
     uint32_t count = wait_one(it, &event, TR_FOREVER);
-    if (count == 0) {  // the wake came first and took the one place
+    if (count == 0) {  // the wake came first and filled the buffer
         count = wait_one(it, &event, TR_FOREVER);
     }
     assert_int_equal(count, 1);
@@ -256,9 +256,9 @@ int main(void)
         POLLER_TEST(test_poller_reports_writing),
         POLLER_TEST(test_poller_reports_a_hang_up),
         POLLER_TEST(test_poller_reports_a_half_close_as_reading),
-        POLLER_TEST(test_poller_forgets_what_is_removed),
-        POLLER_TEST(test_poller_refuses_what_never_waits),
-        POLLER_TEST(test_poller_fd_tells_of_wake_and_events),
+        POLLER_TEST(test_poller_ignores_removed_descriptors),
+        POLLER_TEST(test_poller_refuses_regular_files),
+        POLLER_TEST(test_poller_fd_is_readable_after_wake_and_events),
         POLLER_TEST(test_a_wake_does_not_hide_an_event),
         POLLER_TEST(test_another_thread_wakes_the_poller),
         cmocka_unit_test(test_signals_do_not_end_a_poller_wait),

@@ -1,5 +1,5 @@
 /*
- * rand_test.c - seeded numbers: repeatable, in range, and not biased.
+ * rand_test.c - seeded numbers repeat, stay in range and are not biased.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -34,11 +34,11 @@ static void test_neighbouring_seeds_differ(void **state)
         uint64_t differ = tri_rand_next(&a) ^ tri_rand_next(&b);
         turned += (uint32_t)__builtin_popcountll(differ);
     }
-    // 8192 expected, deviation 64.
+    // 8192 expected, standard deviation 64.
     assert_in_range(turned, 7800, 8584);
 }
 
-static void test_below_is_even_and_in_range(void **state)
+static void test_below_is_uniform_and_in_range(void **state)
 {
     (void)state;
     tri_rand rand;
@@ -50,7 +50,7 @@ static void test_below_is_even_and_in_range(void **state)
         assert_true(drawn < 6);
         seen[drawn]++;
     }
-    // 10000 expected, deviation 91.
+    // 10000 expected, standard deviation 91.
     for (int i = 0; i < 6; i++) {
         assert_in_range(seen[i], 9450, 10550);
     }
@@ -71,11 +71,11 @@ static void test_below_is_not_biased(void **state)
     for (int i = 0; i < 30000; i++) {
         lower += tri_rand_below(&rand, limit) < UINT64_C(1) << 62;
     }
-    // A third, 10000; the remainder alone would give 15000.
+    // One third, 10000, is expected; drawn % limit would give 15000.
     assert_in_range(lower, 9500, 10500);
 }
 
-static void test_chance(void **state)
+static void test_chance_has_its_probability(void **state)
 {
     (void)state;
     tri_rand rand;
@@ -89,7 +89,7 @@ static void test_chance(void **state)
         assert_true(tri_rand_chance(&rand, 2.0));
         hits += tri_rand_chance(&rand, 0.25);
     }
-    // 10000 expected, deviation 87.
+    // 10000 expected, standard deviation 87.
     assert_in_range(hits, 9450, 10550);
 }
 
@@ -113,9 +113,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_numbers_of_a_seed_never_change),
         cmocka_unit_test(test_neighbouring_seeds_differ),
-        cmocka_unit_test(test_below_is_even_and_in_range),
+        cmocka_unit_test(test_below_is_uniform_and_in_range),
         cmocka_unit_test(test_below_is_not_biased),
-        cmocka_unit_test(test_chance),
+        cmocka_unit_test(test_chance_has_its_probability),
         cmocka_unit_test(test_chance_always_draws_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

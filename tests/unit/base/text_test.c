@@ -1,5 +1,5 @@
 /*
- * text_test.c - the string builder stays in its buffer and counts the rest.
+ * text_test.c - the string builder stays within its buffer and counts the rest.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,7 +13,7 @@
 
 #include "base/text.h"
 
-static void test_builds(void **state)
+static void test_adds_formatted_text(void **state)
 {
     (void)state;
     char buffer[32];
@@ -33,7 +33,7 @@ static void test_builds(void **state)
 }
 
 /* On the heap and of exact size, so that a sanitizer sees one byte too many. */
-static void test_every_size_is_respected(void **state)
+static void test_text_is_cut_to_any_buffer(void **state)
 {
     (void)state;
     const char *whole = "alpha-42-beta-gamma";
@@ -59,7 +59,7 @@ static void test_every_size_is_respected(void **state)
     }
 }
 
-static void test_nothing_follows_a_cut(void **state)
+static void test_nothing_is_written_after_a_cut(void **state)
 {
     (void)state;
     char buffer[8];
@@ -74,7 +74,7 @@ static void test_nothing_follows_a_cut(void **state)
     assert_true(tri_text_is_cut(&text));
 }
 
-static void test_puts_any_bytes(void **state)
+static void test_put_adds_any_bytes(void **state)
 {
     (void)state;
     char buffer[8];
@@ -90,10 +90,10 @@ static void test_puts_any_bytes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_builds),
-        cmocka_unit_test(test_every_size_is_respected),
-        cmocka_unit_test(test_nothing_follows_a_cut),
-        cmocka_unit_test(test_puts_any_bytes),
+        cmocka_unit_test(test_adds_formatted_text),
+        cmocka_unit_test(test_text_is_cut_to_any_buffer),
+        cmocka_unit_test(test_nothing_is_written_after_a_cut),
+        cmocka_unit_test(test_put_adds_any_bytes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

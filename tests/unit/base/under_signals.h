@@ -1,5 +1,5 @@
 /*
- * under_signals.h - a wait that signals interrupt, for tests.
+ * under_signals.h - runs a wait while signals interrupt it.
  */
 #ifndef TEST_BASE_UNDER_SIGNALS_H
 #define TEST_BASE_UNDER_SIGNALS_H
@@ -18,7 +18,7 @@ static inline void ignore_signal(int number)
     (void)number;
 }
 
-/* Signals arrive all the time while `wait` runs. */
+/* Runs `wait` while a signal arrives every half millisecond. */
 static inline void under_signals(void (*wait)(void))
 {
     struct sigaction action = {.sa_handler = ignore_signal};

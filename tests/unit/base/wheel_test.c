@@ -1,5 +1,5 @@
 /*
- * wheel_test.c - the timer wheel against a plain array, and on virtual time.
+ * wheel_test.c - the timer wheel compared with an array, and on virtual time.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -19,16 +19,16 @@ enum { TIMERS = 96 };
 #define HOUR TR_MINUTES(60)
 #define DAY  (24 * HOUR)
 
-/* What the wheel promises, kept in the simplest way. */
+/* The contract of the wheel, implemented with arrays. */
 typedef struct model {
     tri_wheel wheel;
     tri_rand rand;
     tr_nanos now;
-    tr_nanos present;  // overdue timers take their turn as if due at this
-    uint64_t armed;    // arms so far
+    tr_nanos present;  // overdue timers fire as if due at this time
+    uint64_t armed;    // number of arms so far
     tri_timer timers[TIMERS];
-    tr_nanos turn[TIMERS];   // -1: not armed
-    uint64_t order[TIMERS];  // armed when
+    tr_nanos turn[TIMERS];   // when it fires; -1: not armed
+    uint64_t order[TIMERS];  // value of `armed` when it was armed
     tr_nanos due[TIMERS];    // as given, rounded up
     uint32_t kind[TIMERS];
 } model;
@@ -58,7 +58,7 @@ static void model_init(model *m, uint64_t seed, tr_nanos now)
     }
 }
 
-/* The timer whose turn is first, or -1. */
+/* Returns the timer that fires first, or -1. */
 static int model_first(const model *m)
 {
     int first = -1;
@@ -94,7 +94,7 @@ static void model_cancel(model *m, int i)
     assert_false(tri_timer_is_armed(&m->timers[i]));
 }
 
-/* A span of any magnitude, often a round one so that due times coincide. */
+/* Returns a span of any size, often a round one, so that due times coincide. */
 static tr_nanos random_span(model *m)
 {
     static const tr_nanos round[] = {0,
@@ -116,7 +116,7 @@ static tr_nanos random_span(model *m)
     return (tr_nanos)tri_rand_below(&m->rand, UINT64_C(1) << bits);
 }
 
-/* Takes one timer at m->now; both must agree. False: none was due. */
+/* Expires one timer of wheel and model. Returns false if none was due. */
 static bool model_expire(model *m)
 {
     int first = model_first(m);
@@ -178,7 +178,7 @@ static void model_step(model *m)
         }
         break;
     default:
-        // With work between the calls, as a handler would do.
+        // Arms and cancels between the calls, as handlers do.
         while (model_expire(m)) {
             if (tri_rand_below(&m->rand, 4) == 0) {
                 model_arm(m, random_timer(m), m->now + random_span(m) / 64);
@@ -308,7 +308,7 @@ static void test_same_due_fires_in_arm_order(void **state)
 {
     (void)state;
     tri_wheel wheel;
-    tri_timer timers[5] = {{0}};
+    tri_timer timers[5] = {0};
     tr_nanos due = HOUR;
 
     tri_wheel_init(&wheel, 0);
@@ -346,7 +346,7 @@ static void test_cancel_is_idempotent(void **state)
     tri_wheel_check(&wheel);
 }
 
-static void test_forever_is_never(void **state)
+static void test_forever_never_fires(void **state)
 {
     (void)state;
     tri_wheel wheel;
@@ -356,11 +356,11 @@ static void test_forever_is_never(void **state)
     tri_wheel_arm(&wheel, &timer, TR_FOREVER, 1);
     assert_false(tri_timer_is_armed(&timer));
     assert_true(tri_wheel_next(&wheel) == TR_FOREVER);
-    // An armed one is disarmed by it.
+    // TR_FOREVER disarms an armed timer.
     tri_wheel_arm(&wheel, &timer, 50, 1);
     tri_wheel_arm(&wheel, &timer, TR_FOREVER, 1);
     assert_false(tri_timer_is_armed(&timer));
-    // The last time there is.
+    // The last possible time.
     tri_wheel_arm(&wheel, &timer, TR_FOREVER - 7, 1);
     assert_true(tri_wheel_next(&wheel) == TR_FOREVER - 7);
     assert_null(tri_wheel_expire(&wheel, TR_FOREVER - 8));
@@ -371,7 +371,7 @@ static void test_overdue_fires_at_once(void **state)
 {
     (void)state;
     tri_wheel wheel;
-    tri_timer timers[4] = {{0}};
+    tri_timer timers[4] = {0};
 
     tri_wheel_init(&wheel, HOUR);
     tri_wheel_arm(&wheel, &timers[0], HOUR + 8, 0);
@@ -389,7 +389,7 @@ static void test_overdue_fires_at_once(void **state)
     assert_ptr_equal(tri_wheel_expire(&wheel, 2 * HOUR), &timers[0]);
 }
 
-static void test_clock_that_falls_fires_nothing(void **state)
+static void test_a_clock_that_goes_back_fires_nothing(void **state)
 {
     (void)state;
     tri_wheel wheel;
@@ -458,9 +458,9 @@ int main(void)
         cmocka_unit_test(test_due_is_rounded_up),
         cmocka_unit_test(test_same_due_fires_in_arm_order),
         cmocka_unit_test(test_cancel_is_idempotent),
-        cmocka_unit_test(test_forever_is_never),
+        cmocka_unit_test(test_forever_never_fires),
         cmocka_unit_test(test_overdue_fires_at_once),
-        cmocka_unit_test(test_clock_that_falls_fires_nothing),
+        cmocka_unit_test(test_a_clock_that_goes_back_fires_nothing),
         cmocka_unit_test(test_clock_may_jump),
         cmocka_unit_test(test_order_does_not_depend_on_addresses),
     };

@@ -1,6 +1,7 @@
 /*
- * world_posix_test.c - the real world keeps the promises of world.h: time,
- * random, threads, park and wake. Its pollers and files have their own tests.
+ * world_posix_test.c - the real world fulfils world.h: time, random numbers,
+ * threads, park and wake. posix_poller_test.c and posix_file_test.c have the
+ * rest.
  */
 #define _GNU_SOURCE  // affinity, thread names
 
@@ -9,6 +10,7 @@
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/wait.h>
@@ -85,7 +87,7 @@ static void test_a_fork_draws_differently(void **state)
     int ends[2];
     uint64_t theirs = 0;
 
-    (void)OPS(world)->random(world);  // the parent's generator is seeded
+    (void)OPS(world)->random(world);  // seeds the parent's generator
     assert_int_equal(pipe(ends), 0);
     pid_t child = fork();
     assert_true(child >= 0);
@@ -164,7 +166,7 @@ static void test_thread_has_name_and_no_signals(void **state)
 static void count_then_wait(void *arg)
 {
     _Atomic(uint32_t) *word = arg;
-    // Relaxed, here and below: only the number counts.
+    // Relaxed, here and below: the number publishes nothing else.
     while (atomic_load_explicit(word, memory_order_relaxed) == 0) {
     }
     while (atomic_load_explicit(word, memory_order_relaxed) == 1) {
@@ -172,7 +174,7 @@ static void count_then_wait(void *arg)
     }
 }
 
-static void test_a_thread_that_computes_is_no_thread_that_waits(void **state)
+static void test_thread_is_runnable_while_it_computes(void **state)
 {
     (void)state;
     _Atomic(uint32_t) word = 0;
@@ -215,7 +217,7 @@ static void test_park_ends_with_its_time(void **state)
     assert_false(OPS(world)->park(world, &word, 7, 0));
 }
 
-static void test_a_wake_is_not_stored(void **state)
+static void test_a_wake_without_a_waiter_has_no_effect(void **state)
 {
     (void)state;
     _Atomic(uint32_t) word = 0;
@@ -325,10 +327,10 @@ int main(void)
         cmocka_unit_test(test_a_fork_draws_differently),
         cmocka_unit_test(test_cpus_follow_the_affinity),
         cmocka_unit_test(test_thread_has_name_and_no_signals),
-        cmocka_unit_test(test_a_thread_that_computes_is_no_thread_that_waits),
+        cmocka_unit_test(test_thread_is_runnable_while_it_computes),
         cmocka_unit_test(test_park_sees_an_earlier_change),
         cmocka_unit_test(test_park_ends_with_its_time),
-        cmocka_unit_test(test_a_wake_is_not_stored),
+        cmocka_unit_test(test_a_wake_without_a_waiter_has_no_effect),
         cmocka_unit_test(test_two_threads_take_turns),
         cmocka_unit_test(test_wake_all_wakes_all),
         cmocka_unit_test(test_signals_do_not_end_a_park),

@@ -1,9 +1,11 @@
 /*
- * counter.h - a virtual actor that counts, for tests; its hooks do what the
- * stage says, and tell the probe what they see.
+ * counter.h - a virtual actor that counts, for tests; its hooks do what `stage`
+ * says, and tell the probe what they see.
  */
 #ifndef TEST_CLUSTER_COUNTER_H
 #define TEST_CLUSTER_COUNTER_H
+
+#include <stdatomic.h>
 
 #include "unit/cluster/scenario.h"
 
@@ -25,7 +27,7 @@ TR_MESSAGE(Greet, (tr_ref, to));
 
 TR_STATE(Counter, (int64_t, count));
 
-/* Tests are one at a time: what hooks need to know. */
+/* What the hooks need to know; tests run one at a time. */
 static struct {
     tr_ref probe;
     _Atomic(bool) tells;  // the hooks tell the probe

@@ -1,8 +1,10 @@
 /*
- * deactivation_test.c - how virtual actors end: when they are stopped or idle,
- * who is not idle, and what is for the next activation.
+ * deactivation_test.c - how activations end: when they are stopped or idle,
+ * when they are busy, and what mail goes to the next activation.
  */
-#include "cluster/catalog.h"
+#include "cluster/virtual/activation_state.h"
+#include "cluster/virtual/catalog.h"
+#include "support/core.h"
 #include "unit/cluster/counter.h"
 
 EVERYWHERE(AC7_stop_deactivates)
@@ -40,12 +42,12 @@ EVERYWHERE(AC7_shutdown_deactivates)
     assert_int_equal(get(w, named(w, "k0")), 1);
 }
 
-VIRTUALLY(AC5_AC6_idle_ones_are_deactivated)
+VIRTUALLY(AC5_AC6_idle_actors_are_deactivated)
 {
     assert_int_equal(tr_host(w->sys, counter, .idle = IDLE), TR_OK);
     tr_ref a = named(w, "a");
     stage.tells = true;
-    for (int i = 1; i <= 8; i++) {  // each one begins the time anew
+    for (int i = 1; i <= 8; i++) {  // each one restarts the idle time
         tr_tell(w->sys, a, Add, .number = i);
         if (i == 1) {
             heard(w, "start", 0);
@@ -61,7 +63,7 @@ VIRTUALLY(AC5_AC6_idle_ones_are_deactivated)
     heard(w, "start", 0);
 }
 
-VIRTUALLY(AC6_not_before_its_time)
+VIRTUALLY(AC6_no_deactivation_before_the_idle_time)
 {
     assert_int_equal(tr_host(w->sys, counter, .idle = IDLE), TR_OK);
     tr_ref a = named(w, "a");
@@ -72,7 +74,7 @@ VIRTUALLY(AC6_not_before_its_time)
     assert_int_equal(metrics(w).virtual_active, 0);
 }
 
-VIRTUALLY(MS11_quiet_messages_keep_nobody_active)
+VIRTUALLY(MS11_quiet_messages_do_not_keep_an_actor_active)
 {
     assert_int_equal(tr_host(w->sys, counter, .idle = IDLE), TR_OK);
     tr_ref a = named(w, "a");
@@ -88,7 +90,7 @@ VIRTUALLY(MS11_quiet_messages_keep_nobody_active)
     assert_int_equal(metrics(w).activations, 1);
 }
 
-VIRTUALLY(rule29_who_waits_is_busy)
+VIRTUALLY(rule29_an_actor_that_waits_is_busy)
 {
     Count count;
     assert_int_equal(tr_host(w->sys, counter, .idle = IDLE), TR_OK);
@@ -111,7 +113,7 @@ static tr_err ask_hold(tr_ctx *ctx, void *self, const Greet *m)
 
 TR_ACTOR(asker, void, TR_ON(Greet, ask_hold));
 
-VIRTUALLY(rule29_a_kept_request_is_busy)
+VIRTUALLY(rule29_an_actor_with_a_kept_request_is_busy)
 {
     assert_int_equal(tr_host(w->sys, counter, .idle = IDLE), TR_OK);
     tr_ref a = named(w, "a");
@@ -125,7 +127,7 @@ VIRTUALLY(rule29_a_kept_request_is_busy)
     assert_int_equal(metrics(w).virtual_active, 0);
 }
 
-VIRTUALLY(X30_what_comes_while_it_ends_is_for_the_next)
+VIRTUALLY(X30_mail_during_an_end_goes_to_the_next_activation)
 {
     assert_int_equal(tr_host(w->sys, counter), TR_OK);
     stage.tells = true;
@@ -138,8 +140,9 @@ VIRTUALLY(X30_what_comes_while_it_ends_is_for_the_next)
     for (int i = 2; i <= 5; i++) {
         tr_tell(w->sys, a, Add, .number = i);
         tr_sim_advance(w->sim, TR_MS(100));
-        assert_int_equal(tri_activation_of(tri_virtual_of(tri_ref_cell(a))),
-                         TRI_ACTIVATION_DEACTIVATING);
+        assert_int_equal(
+            tri_activation_state_of(tri_virtual_of(tri_ref_cell(a))),
+            TRI_ACTIVATION_DEACTIVATING);
     }
     heard(w, "stop", TR_STOPPED);
     heard(w, "start", 0);
@@ -149,7 +152,7 @@ VIRTUALLY(X30_what_comes_while_it_ends_is_for_the_next)
     stage.stop_for = 0;
 }
 
-VIRTUALLY(X30_what_it_has_not_handled_is_for_the_next)
+VIRTUALLY(X30_unhandled_mail_goes_to_the_next_activation)
 {
     assert_int_equal(tr_host(w->sys, counter), TR_OK);
     stage.tells = true;
@@ -169,7 +172,7 @@ VIRTUALLY(X30_what_it_has_not_handled_is_for_the_next)
     }
 }
 
-EVERYWHERE(watching_one_that_is_not_active)
+EVERYWHERE(watching_an_inactive_actor_finds_none)
 {
     assert_int_equal(tr_host(w->sys, counter), TR_OK);
     tr_ref a = named(w, "a");
@@ -193,7 +196,7 @@ EVERYWHERE(a_failure_restarts_and_at_last_ends_an_activation)
         tr_tell(w->sys, a, Add, .number = 1);
         tr_tell(w->sys, a, Fail);
     }
-    // The limit is reached: it ends, and only it.
+    // The restart limit is reached: this activation ends, no other.
     assert_int_equal(get(w, a), 0);
     assert_int_equal(metrics(w).activations, 2);
     assert_int_equal(get(w, named(w, "b")), 0);
@@ -215,14 +218,15 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_AC7_stop_deactivates),
         cmocka_unit_test(test_AC7_shutdown_deactivates),
-        cmocka_unit_test(test_AC5_AC6_idle_ones_are_deactivated),
-        cmocka_unit_test(test_AC6_not_before_its_time),
-        cmocka_unit_test(test_MS11_quiet_messages_keep_nobody_active),
-        cmocka_unit_test(test_rule29_who_waits_is_busy),
-        cmocka_unit_test(test_rule29_a_kept_request_is_busy),
-        cmocka_unit_test(test_X30_what_comes_while_it_ends_is_for_the_next),
-        cmocka_unit_test(test_X30_what_it_has_not_handled_is_for_the_next),
-        cmocka_unit_test(test_watching_one_that_is_not_active),
+        cmocka_unit_test(test_AC5_AC6_idle_actors_are_deactivated),
+        cmocka_unit_test(test_AC6_no_deactivation_before_the_idle_time),
+        cmocka_unit_test(test_MS11_quiet_messages_do_not_keep_an_actor_active),
+        cmocka_unit_test(test_rule29_an_actor_that_waits_is_busy),
+        cmocka_unit_test(test_rule29_an_actor_with_a_kept_request_is_busy),
+        cmocka_unit_test(
+            test_X30_mail_during_an_end_goes_to_the_next_activation),
+        cmocka_unit_test(test_X30_unhandled_mail_goes_to_the_next_activation),
+        cmocka_unit_test(test_watching_an_inactive_actor_finds_none),
         cmocka_unit_test(
             test_a_failure_restarts_and_at_last_ends_an_activation),
         cmocka_unit_test(test_rule19_a_cycle_of_calls_is_found),

@@ -1,10 +1,12 @@
 /*
  * names_test.c - sends by name, and which names are kept.
  *
- * Most tests run on virtual time with several seeds and once on threads. The
- * actor is told whom to report to by the message itself.
+ * Most tests run on virtual time with several seeds and once on threads. Each
+ * message says whom the actor reports to.
  */
-#include "cluster/catalog.h"
+#include <stdatomic.h>
+
+#include "cluster/virtual/cluster.h"
 #include "unit/cluster/scenario.h"
 
 TR_MESSAGE(Seen, (int64_t, number), (tr_ref, ref), (const char *, key));
@@ -104,7 +106,7 @@ static void end(world *w, const char *key)
     assert_true(tr_ref_eq(t->actor, ref));
 }
 
-/* The name goes a moment after the end is known. */
+/* The name is forgotten a moment after the end is known. */
 static void await_names(world *w, uint64_t count)
 {
     while (metrics(w).virtual_names != count) {
@@ -131,9 +133,9 @@ EVERYWHERE(rule33_a_name_sent_to_is_forgotten_with_its_activation)
     assert_int_equal(metrics(w).virtual_names, 1);
     end(w, "a");
     await_names(w, 0);
-    assert_int_equal(ask(w, "a"), 0);  // another life, of another record
+    assert_int_equal(ask(w, "a"), 0);  // another activation, in another record
     assert_int_equal(metrics(w).virtual_names, 1);
-    // What was a ref of it is nobody's now (rule 32), and says so.
+    // The old ref is stale now: rule 39 (refs).
     assert_int_equal(tr_ask(w->sys, old, &seen, 0, Get), TR_EGONE);
     assert_int_equal(tr_try_tell(w->sys, old, End), TR_EGONE);
     char path[64];
@@ -141,7 +143,7 @@ EVERYWHERE(rule33_a_name_sent_to_is_forgotten_with_its_activation)
     assert_non_null(strstr(path, "gone"));
 }
 
-EVERYWHERE(rule33_keys_without_end_need_no_more_names)
+EVERYWHERE(rule33_unlimited_keys_sent_to_by_name_need_no_more_names)
 {
     char key[24];
     assert_int_equal(tr_host(w->sys, tally), TR_OK);
@@ -175,7 +177,7 @@ EVERYWHERE(rule33_a_ref_keeps_its_name)
     assert_int_equal(metrics(w).virtual_names, 2);
 }
 
-EVERYWHERE(rule33_the_limit_counts_names_that_pass)
+EVERYWHERE(rule33_the_limit_counts_names_sent_to)
 {
     char key[16];
     assert_int_equal(tr_host(w->sys, tally), TR_OK);
@@ -199,18 +201,18 @@ EVERYWHERE(rule33_the_limit_counts_names_that_pass)
     assert_int_equal(ask(w, "more"), 0);
 }
 
-EVERYWHERE(T14_T15_what_cannot_be_sent_by_name_is_told)
+EVERYWHERE(T14_T15_a_send_by_name_that_fails_says_why)
 {
     Seen seen;
     assert_int_equal(tr_ask_virtual(w->sys, "tally", "a", &seen, 0, Get),
-                     TR_ENOENT);  // nobody hosts it
+                     TR_ENOENT);  // no node hosts the kind
     assert_int_equal(tr_try_tell_virtual(w->sys, "tally", "a", End), TR_ENOENT);
     assert_int_equal(metrics(w).virtual_names, 0);
     assert_int_equal(tr_host(w->sys, tally), TR_OK);
     assert_int_equal(tr_try_tell_virtual(w->sys, "tally", "a/b", End),
                      TR_EINVAL);
     assert_int_equal(tr_ask_virtual(w->sys, "", "a", &seen, 0, Get), TR_EINVAL);
-    assert_non_null(strstr(tr_error_text(w->sys), "no name"));
+    assert_non_null(strstr(tr_error_text(w->sys), "not a name"));
     assert_int_equal(
         tr_ask_virtual(w->sys, "tally", "a", &seen, 0, Nap, .span = TR_MS(1)),
         TR_OK);
@@ -233,7 +235,8 @@ EVERYWHERE(T14_handlers_ask_and_forward_by_name)
         tr_ask_virtual(w->sys, "tally", "a", &seen, 0, Pass, .to = "b"), TR_OK);
     assert_string_equal(seen.key, "b");
     tr_drop(Seen, &seen);
-    // Rule 19: itself, by name; the handler passes the refusal on.
+    // Rule 18 (circles): it asks itself by name; the handler passes the
+    // error on.
     assert_int_equal(
         tr_ask_virtual(w->sys, "tally", "a", &seen, 0, Relay, .to = "a"),
         TR_EFAILED);
@@ -258,7 +261,7 @@ VIRTUALLY(rule29_an_asker_keeps_the_name_until_it_is_answered)
     assert_int_equal(metrics(w).virtual_names, 0);
 }
 
-VIRTUALLY(X30_what_comes_by_name_while_it_ends_is_for_the_next)
+VIRTUALLY(X30_mail_by_name_during_an_end_goes_to_the_next_activation)
 {
     assert_int_equal(tr_host(w->sys, tally, .idle = TR_SECONDS(1)), TR_OK);
     for (int i = 0; i < 50; i++) {
@@ -307,7 +310,7 @@ EVERYWHERE(ST_state_is_found_again_by_name)
 }
 
 /* Each allocation fails once: an error, and no name is left behind. */
-static void test_rule33_no_name_is_left_without_memory(void **state)
+static void test_rule33_without_memory_no_name_is_left_behind(void **state)
 {
     (void)state;
     for (int64_t n = 0;; n++) {
@@ -339,18 +342,19 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(
             test_rule33_a_name_sent_to_is_forgotten_with_its_activation),
-        cmocka_unit_test(test_rule33_keys_without_end_need_no_more_names),
+        cmocka_unit_test(
+            test_rule33_unlimited_keys_sent_to_by_name_need_no_more_names),
         cmocka_unit_test(test_rule33_a_ref_keeps_its_name),
-        cmocka_unit_test(test_rule33_the_limit_counts_names_that_pass),
-        cmocka_unit_test(test_T14_T15_what_cannot_be_sent_by_name_is_told),
+        cmocka_unit_test(test_rule33_the_limit_counts_names_sent_to),
+        cmocka_unit_test(test_T14_T15_a_send_by_name_that_fails_says_why),
         cmocka_unit_test(test_T14_handlers_ask_and_forward_by_name),
         cmocka_unit_test(
             test_rule29_an_asker_keeps_the_name_until_it_is_answered),
         cmocka_unit_test(
-            test_X30_what_comes_by_name_while_it_ends_is_for_the_next),
+            test_X30_mail_by_name_during_an_end_goes_to_the_next_activation),
         cmocka_unit_test(test_rule33_stateless_workers_keep_their_name),
         cmocka_unit_test(test_ST_state_is_found_again_by_name),
-        cmocka_unit_test(test_rule33_no_name_is_left_without_memory),
+        cmocka_unit_test(test_rule33_without_memory_no_name_is_left_behind),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,8 +1,8 @@
 /*
- * pair.h - two nodes over a simulated network, for tests of cuts.
+ * pair.h - two nodes over a simulated network, for tests of cuts between them.
  *
- * Each hosts one kind of counter that the other does not, so who forgets the
- * other for good, or loses its mail, shows it.
+ * Each hosts one kind of counter that the other does not, so a test sees if a
+ * node forgets the other, or loses its mail.
  */
 #ifndef TEST_UNIT_CLUSTER_PAIR_H
 #define TEST_UNIT_CLUSTER_PAIR_H
@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cluster/bus/peer.h"
 #include "support/mesh.h"
 
 TR_MESSAGE(Sum, (int64_t, value));
@@ -54,7 +55,7 @@ static inline void set_up(uint64_t seed)
     tr_sim_advance(cloud.sim, TR_SECONDS(1));
 }
 
-/* The nth name of that kind whose shard the owner has. */
+/* Writes the nth name of that kind whose shard the owner has. */
 static inline void name(const char *kind, uint32_t owner, int nth, char *out,
                         size_t size)
 {
@@ -64,7 +65,7 @@ static inline void name(const char *kind, uint32_t owner, int nth, char *out,
     }
 }
 
-/* Its actor, for node `from`. */
+/* Returns the ref of that actor on node `from`. */
 static inline tr_ref actor(uint32_t from, const char *kind, uint32_t owner,
                            int nth)
 {

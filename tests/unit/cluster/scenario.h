@@ -1,6 +1,6 @@
 /*
- * scenario.h - a scenario of virtual actors, for tests: it is played on virtual
- * time with several seeds and, unless it is about time, once on threads.
+ * scenario.h - a scenario of virtual actors, for tests: it runs on virtual time
+ * with several seeds and, unless it is about time, once on threads.
  *
  * SCENARIO makes a test of a function body whose `w` is the world it plays in.
  */
@@ -17,6 +17,8 @@
 #include <string.h>
 
 #include <troupe/troupe.h>
+
+#include "cluster/virtual/catalog.h"
 
 #define NS "shop"
 
@@ -52,6 +54,9 @@ static inline void open_world(world *w, uint64_t seed)
 
 static inline void close_world(world *w)
 {
+    if (w->sim != NULL) {
+        tri_catalog_check(w->sys, 0, TRI_SHARDS);
+    }
     tr_probe_free(w->probe);
     assert_int_equal(tr_system_close(w->sys, 0), TR_OK);
     tr_sim_free(w->sim);

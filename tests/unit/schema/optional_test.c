@@ -1,19 +1,19 @@
 /*
- * optional_test.c - fields that may be absent: exact forms, both directions of
- * a type's history, copies, and what is said of wrong input.
+ * optional_test.c - optional fields: their JSON and bytes, old and new versions
+ * of a type, copies, and errors.
  */
 #include "schema_types.h"
 
 #include "schema/blob.h"
 #include "schema/pack.h"
 #include "schema/print.h"
-#include "schema/same.h"
-#include "schema/serializer.h"
+#include "schema/type_compare.h"
 #include "schema/value.h"
+#include "support/codecs.h"
 
-static const tri_serializer *const serializers[] = {&tri_serializer_json,
-                                                    &tri_serializer_binary};
-enum { SERIALIZERS = 2 };
+static const test_codec *const codecs[] = {&test_codec_json,
+                                           &test_codec_binary};
+enum { CODECS = 2 };
 
 static const Person nobody_knows = {.name = "ann"};
 static const Person all_zero = {.name = NULL,
@@ -72,17 +72,16 @@ static void test_MS12_null_and_missing_are_absent(void **state)
 static void test_MS12_zero_is_not_absent(void **state)
 {
     (void)state;
-    for (int i = 0; i < SERIALIZERS; i++) {
-        const tri_serializer *s = serializers[i];
+    for (int i = 0; i < CODECS; i++) {
+        const test_codec *s = codecs[i];
         const Person *const cases[] = {&nobody_knows, &all_zero};
         for (size_t c = 0; c < 2; c++) {
             Person out;
             void *bytes;
             size_t size;
-            TR_MUST(tri_serialize(s, &Person_tr_type, cases[c], NULL, &bytes,
-                                  &size));
-            TR_MUST(s->read(s->user, &Person_tr_type, &out, bytes, size, NULL,
-                            NULL));
+            TR_MUST(
+                test_encode(s, &Person_tr_type, cases[c], NULL, &bytes, &size));
+            TR_MUST(s->read(&Person_tr_type, &out, bytes, size, NULL, NULL));
             assert_true(tri_value_equal(&Person_tr_type, cases[c], &out));
             assert_false(tri_value_equal(&Person_tr_type, cases[1 - c], &out));
             assert_int_equal(out.photo.has, c == 1);
@@ -93,9 +92,10 @@ static void test_MS12_zero_is_not_absent(void **state)
     }
 }
 
-static void test_compact_form_is_that_of_the_value(void **state)
+static void test_compact_form_of_a_present_field_is_that_of_its_value(
+    void **state)
 {
-    // name, age 5, absent twice, no bytes, {-5, NULL}, absent, 7
+    // name, age 5, two absent, empty bytes, {-5, NULL}, absent, 7
     static const unsigned char expected[] = {0x45, 0x00, 0x52, 0x00, 0x00, 0x04,
                                              0x15, 0x4a, 0x00, 0x00, 0x39};
     unsigned char buf[64];
@@ -103,15 +103,15 @@ static void test_compact_form_is_that_of_the_value(void **state)
                  .photo = TR_SOME({NULL, 0}),
                  .last = TR_SOME({.cents = -5}),
                  .favourite = TR_SOME(GREEN)};
-    size_t size = tri_serializer_binary.write(NULL, &Person_tr_type, &in, buf,
-                                              sizeof(buf), NULL);
+    size_t size =
+        test_codec_binary.write(&Person_tr_type, &in, buf, sizeof(buf), NULL);
 
     (void)state;
     assert_int_equal(size, sizeof(expected));
     assert_memory_equal(buf, expected, sizeof(expected));
 }
 
-/* ---- the same type at several times ---- */
+/* ---- versions of a type ---- */
 
 TR_MESSAGE(Old, (int64_t, id));
 TR_MESSAGE(Plain, (int64_t, id), (uint32_t, limit), (nested, Deposit, last),
@@ -119,15 +119,15 @@ TR_MESSAGE(Plain, (int64_t, id), (uint32_t, limit), (nested, Deposit, last),
 TR_MESSAGE(Loose, (int64_t, id), (optional, uint32_t, limit),
            (optional, nested, Deposit, last), (optional, tr_bytes, seal));
 
-static void convert(const tri_serializer *s, const tr_type *from,
-                    const void *in, const tr_type *to, void *out)
+static void convert(const test_codec *s, const tr_type *from, const void *in,
+                    const tr_type *to, void *out)
 {
     tri_codec_error error;
     void *bytes;
     size_t size;
 
-    TR_MUST(tri_serialize(s, from, in, NULL, &bytes, &size));
-    tr_err err = s->read(s->user, to, out, bytes, size, NULL, &error);
+    TR_MUST(test_encode(s, from, in, NULL, &bytes, &size));
+    tr_err err = s->read(to, out, bytes, size, NULL, &error);
     if (err != TR_OK) fail_msg("%s: %s", s->name, error.text);
     free(bytes);
 }
@@ -137,13 +137,13 @@ static void test_PA9_optional_fields_are_appended(void **state)
     Loose in = {.id = 1, .limit = TR_SOME(9), .last = TR_SOME({3, "x"})};
 
     (void)state;
-    for (int i = 0; i < SERIALIZERS; i++) {
+    for (int i = 0; i < CODECS; i++) {
         Old old;
         Loose back;
-        convert(serializers[i], &Loose_tr_type, &in, &Old_tr_type, &old);
+        convert(codecs[i], &Loose_tr_type, &in, &Old_tr_type, &old);
         assert_int_equal(old.id, 1);
         memset(&back, 0xee, sizeof(back));
-        convert(serializers[i], &Old_tr_type, &old, &Loose_tr_type, &back);
+        convert(codecs[i], &Old_tr_type, &old, &Loose_tr_type, &back);
         assert_int_equal(back.id, 1);
         assert_true(
             is_zero(&back.limit, sizeof(back) - offsetof(Loose, limit)));
@@ -156,10 +156,10 @@ static void test_PA9_a_field_becomes_optional_and_back(void **state)
     Loose loose = {.id = 2, .last = TR_SOME({4, "y"})};
 
     (void)state;
-    for (int i = 0; i < SERIALIZERS; i++) {
+    for (int i = 0; i < CODECS; i++) {
         Loose newer;
         Plain older;
-        convert(serializers[i], &Plain_tr_type, &plain, &Loose_tr_type, &newer);
+        convert(codecs[i], &Plain_tr_type, &plain, &Loose_tr_type, &newer);
         assert_true(newer.limit.has);
         assert_int_equal(newer.limit.value, 0);
         assert_true(newer.last.has);
@@ -167,7 +167,7 @@ static void test_PA9_a_field_becomes_optional_and_back(void **state)
         assert_true(newer.seal.has);
         assert_int_equal(newer.seal.value.size, 2);
         tr_drop(Loose, &newer);
-        convert(serializers[i], &Loose_tr_type, &loose, &Plain_tr_type, &older);
+        convert(codecs[i], &Loose_tr_type, &loose, &Plain_tr_type, &older);
         assert_int_equal(older.id, 2);
         assert_int_equal(older.limit, 0);
         assert_int_equal(older.last.cents, 4);
@@ -211,11 +211,11 @@ static void test_optional_blobs_are_held(void **state)
     tr_blob_drop(blob);
     assert_memory_equal(tr_blob_bytes(packed.files.value.more.at[0]).at, "abc",
                         3);
-    tri_pack_release(&Person_tr_type, &packed);  // the last: ASan looks on
+    tri_pack_release(&Person_tr_type, &packed);  // the last hold
     assert_null(packed.files.value.one.body);
 }
 
-static void test_plain_optionals_need_no_walk(void **state)
+static void test_optionals_without_pointers_are_plain(void **state)
 {
     TR_MESSAGE(Flat, (optional, int32_t, a), (optional, double, b));
 
@@ -224,7 +224,7 @@ static void test_plain_optionals_need_no_walk(void **state)
     assert_true(Person_tr_type.var_count > 0);
 }
 
-static void test_print_says_none(void **state)
+static void test_print_shows_absent_fields_as_none(void **state)
 {
     char buf[256];
     Person in = {.age = TR_SOME(7), .last = TR_SOME({1, "a"})};
@@ -270,8 +270,8 @@ static void test_errors_name_the_optional_field(void **state)
         tri_codec_error error;
         Person out;
         assert_int_equal(
-            tri_serializer_json.read(NULL, &Person_tr_type, &out, cases[i].json,
-                                     strlen(cases[i].json), NULL, &error),
+            test_codec_json.read(&Person_tr_type, &out, cases[i].json,
+                                 strlen(cases[i].json), NULL, &error),
             TR_EINVAL);
         assert_string_equal(error.text, cases[i].text);
         assert_true(is_zero(&out, sizeof(out)));
@@ -284,13 +284,14 @@ int main(void)
         cmocka_unit_test(test_MS12_absent_fields_are_left_out_of_json),
         cmocka_unit_test(test_MS12_null_and_missing_are_absent),
         cmocka_unit_test(test_MS12_zero_is_not_absent),
-        cmocka_unit_test(test_compact_form_is_that_of_the_value),
+        cmocka_unit_test(
+            test_compact_form_of_a_present_field_is_that_of_its_value),
         cmocka_unit_test(test_PA9_optional_fields_are_appended),
         cmocka_unit_test(test_PA9_a_field_becomes_optional_and_back),
         cmocka_unit_test(test_absent_pointers_are_not_followed),
         cmocka_unit_test(test_optional_blobs_are_held),
-        cmocka_unit_test(test_plain_optionals_need_no_walk),
-        cmocka_unit_test(test_print_says_none),
+        cmocka_unit_test(test_optionals_without_pointers_are_plain),
+        cmocka_unit_test(test_print_shows_absent_fields_as_none),
         cmocka_unit_test(test_optional_is_part_of_the_type),
         cmocka_unit_test(test_errors_name_the_optional_field),
     };

@@ -1,5 +1,5 @@
 /*
- * print_test.c - values as a person sees them in a log.
+ * print_test.c - the text of values in a log.
  */
 #include "schema_types.h"
 
@@ -8,7 +8,7 @@
 #include "base/rand.h"
 #include "schema/blob.h"
 #include "schema/print.h"
-#include "schema/random.h"
+#include "schema/value_random.h"
 
 static void expect_print(const tr_type *type, const void *value,
                          const char *text)
@@ -63,7 +63,7 @@ static size_t ref_to_text(void *user, tr_ref ref, char *buf, size_t size)
     return (size_t)snprintf(buf, size, "%s", (const char *)user);
 }
 
-static void test_refs_by_path(void **state)
+static void test_prints_refs_by_path(void **state)
 {
     tri_ref_codec refs = {.to_text = ref_to_text, .user = "/user/ann"};
     Order order = {.owner = {1, 42}};
@@ -74,7 +74,7 @@ static void test_refs_by_path(void **state)
     assert_non_null(strstr(buf, "owner=/user/ann,"));
 }
 
-static void test_any_buffer_will_do(void **state)
+static void test_text_is_cut_to_any_buffer(void **state)
 {
     tri_rand rand;
 
@@ -110,8 +110,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_prints_each_kind),
         cmocka_unit_test(test_long_sequences_are_counted),
-        cmocka_unit_test(test_refs_by_path),
-        cmocka_unit_test(test_any_buffer_will_do),
+        cmocka_unit_test(test_prints_refs_by_path),
+        cmocka_unit_test(test_text_is_cut_to_any_buffer),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -49,7 +49,7 @@ static const tr_type *const all_types[] = {
 };
 enum { ALL_TYPES = sizeof(all_types) / sizeof(all_types[0]) };
 
-/* The largest of them fits into this. */
+/* Large enough for a value of any of these types. */
 typedef union any_value {
     Order order;
     Book book;
@@ -58,7 +58,7 @@ typedef union any_value {
     char room[512];
 } any_value;
 
-/* A piece of memory source: counts, and lets the n-th request fail. */
+/* An allocator that counts its pieces and fails the n-th allocation. */
 typedef struct failing {
     unsigned calls;
     unsigned fail_at;  // 0: never
@@ -106,7 +106,7 @@ static inline bool is_zero(const void *at, size_t size)
     return true;
 }
 
-/* Message types take their size from the struct, so these hold them all. */
+/* Checks that any_value is large enough. */
 static inline void check_sizes(void)
 {
     for (size_t i = 0; i < ALL_TYPES; i++) {

@@ -1,15 +1,15 @@
 /*
- * value_test.c - values that own their pieces.
+ * value_test.c - copying, comparing and releasing values that own their pieces.
  */
 #include "schema_types.h"
 
 #include <math.h>
 
 #include "schema/blob.h"
-#include "schema/random.h"
 #include "schema/value.h"
+#include "schema/value_random.h"
 
-static void test_copy_stands_on_its_own(void **state)
+static void test_a_copy_does_not_use_the_original(void **state)
 {
     tri_rand rand;
     tri_rand_init(&rand, 5);
@@ -34,7 +34,7 @@ static void test_copy_stands_on_its_own(void **state)
     }
 }
 
-static void test_equal_sees_each_difference(void **state)
+static void test_equal_finds_each_difference(void **state)
 {
     Numbers a = {.number = NAN};
     Numbers b = {.number = -NAN};
@@ -68,8 +68,8 @@ static void test_equal_sees_each_difference(void **state)
     assert_true(tri_value_equal(&Order_tr_type, &x, &y));
 }
 
-/* The n-th allocation fails, for every n: zero, an error, nothing kept. */
-static void test_copy_without_memory(void **state)
+/* Fails the n-th allocation for every n. */
+static void test_a_copy_without_memory_leaves_nothing_behind(void **state)
 {
     tri_rand rand;
     tri_rand_init(&rand, 21);
@@ -99,28 +99,6 @@ static void test_copy_without_memory(void **state)
     tr_drop(Book, &in);
 }
 
-static void test_random_without_memory(void **state)
-{
-    (void)state;
-    for (unsigned n = 1;; n++) {
-        failing f = {.fail_at = n};
-        tri_allocator mem = failing_mem(&f);
-        tri_rand rand;
-        tri_rand_init(&rand, 22);
-        Book out;
-        tr_err err = tri_value_random(&Book_tr_type, &rand, &out, NULL, &mem);
-        if (err == TR_OK) {
-            assert_true(n > 3);
-            tri_value_release(&Book_tr_type, &out, &mem);
-            assert_int_equal(f.live, 0);
-            return;
-        }
-        assert_int_equal(err, TR_ENOMEM);
-        assert_true(is_zero(&out, sizeof(out)));
-        assert_int_equal(f.live, 0);
-    }
-}
-
 typedef struct arena {
     char room[4096];
     size_t used;
@@ -135,7 +113,7 @@ static void *arena_alloc(void *user, size_t size)
     return a->used > sizeof(a->room) ? NULL : at;
 }
 
-static void test_copy_into_a_heap_that_frees_all_at_once(void **state)
+static void test_copies_into_a_heap_without_release(void **state)
 {
     static arena heap;
     tri_allocator mem = {.alloc = arena_alloc, .user = &heap};
@@ -155,11 +133,10 @@ static void test_copy_into_a_heap_that_frees_all_at_once(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_copy_stands_on_its_own),
-        cmocka_unit_test(test_equal_sees_each_difference),
-        cmocka_unit_test(test_copy_without_memory),
-        cmocka_unit_test(test_random_without_memory),
-        cmocka_unit_test(test_copy_into_a_heap_that_frees_all_at_once),
+        cmocka_unit_test(test_a_copy_does_not_use_the_original),
+        cmocka_unit_test(test_equal_finds_each_difference),
+        cmocka_unit_test(test_a_copy_without_memory_leaves_nothing_behind),
+        cmocka_unit_test(test_copies_into_a_heap_without_release),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

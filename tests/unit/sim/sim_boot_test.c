@@ -1,6 +1,6 @@
 /*
- * sim_boot_test.c - nodes that are killed while they come up, and nodes that
- * come up with an empty disk.
+ * sim_boot_test.c - nodes that are killed while they boot, and nodes that
+ * boot with an empty disk.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,13 +13,13 @@
 
 #include <troupe/troupe.h>
 
-#include "core/runtime.h"
-#include "sim/sim_run.h"
+#include "base/world.h"
+#include "support/core.h"
 
 TR_MESSAGE(Done);
 TR_REQUEST(Prepare, Done);
 
-/* Takes its time, as a recovery does. */
+/* Answers after two seconds, like a recovery. */
 static tr_err on_prepare(tr_ctx *ctx, void *self, const Prepare *m)
 {
     (void)self;
@@ -38,7 +38,7 @@ typedef struct program {
 static tr_err slow_node(tr_system *sys, uint32_t index, void *user)
 {
     program *it = user;
-    void *held = malloc(16);  // freed although the process dies meanwhile
+    void *held = malloc(16);  // freed even if the process is killed meanwhile
 
     (void)index;
     it->begun++;
@@ -92,7 +92,7 @@ static void test_TE4_a_node_dies_while_it_comes_up(void **state)
                                   .at_end = two_came_up,
                                   .user = &it};
         assert_int_equal(tr_sim_run(&options), TR_OK);
-        // The one that was cut off has returned after the run.
+        // The boot that was killed returned after the run.
         assert_int_equal(it.freed, 3);
     }
 }
@@ -115,7 +115,7 @@ static tr_err count_cut_off(tr_sim *sim, void *user)
     return TR_OK;
 }
 
-static void test_TE4_the_fault_strikes_boots_too(void **state)
+static void test_TE4_the_fault_node_kill_strikes_during_boots(void **state)
 {
     uint32_t cut_off = 0;
 
@@ -139,7 +139,7 @@ static void test_TE4_the_fault_strikes_boots_too(void **state)
     assert_true(cut_off > 0);
 }
 
-/* Makes a file, synced, and says whether one was there. */
+/* Counts whether the file was there, then makes and syncs it. */
 static tr_err file_node(tr_system *sys, uint32_t index, void *user)
 {
     program *it = user;
@@ -191,7 +191,7 @@ static program run_file(bool replace, double disk_lost)
 static void test_TE4_a_restart_keeps_or_loses_the_disk(void **state)
 {
     (void)state;
-    // Two nodes begin without a file; the one that comes again has it.
+    // Two nodes boot without the file; the killed one finds it again.
     program it = run_file(false, 0.0);
     assert_int_equal(it.with_file, 1);
     assert_int_equal(it.without_file, 2);
@@ -207,7 +207,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_TE4_a_node_dies_while_it_comes_up),
-        cmocka_unit_test(test_TE4_the_fault_strikes_boots_too),
+        cmocka_unit_test(test_TE4_the_fault_node_kill_strikes_during_boots),
         cmocka_unit_test(test_TE4_a_restart_keeps_or_loses_the_disk),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

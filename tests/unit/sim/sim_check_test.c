@@ -1,8 +1,10 @@
 /*
- * sim_check_test.c - the invariants of every run: each one broken on purpose.
+ * sim_check_test.c - the built-in invariants (sim_check.c, sim_mail*.c): a
+ * test breaks each of them on purpose, and the run must fail.
  */
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -15,9 +17,14 @@
 
 #include <troupe/troupe.h>
 
-#include "core/lifecycle.h"
-#include "core/runtime.h"
+#include "base/check.h"
+#include "cluster/virtual/cluster.h"
+#include "cluster/virtual/virtual.h"
+#include "sim/sim.h"
+#include "sim/sim_plan.h"
 #include "sim/sim_run.h"
+#include "support/aborts.h"
+#include "support/core.h"
 
 TR_MESSAGE(Answer);
 TR_REQUEST(Question, Answer);
@@ -27,7 +34,7 @@ TR_MESSAGE(Again, (uint64_t, then));
 TR_MESSAGE(Work, (uint32_t, number));
 TR_MESSAGE(Spin);
 
-/* Answers late. */
+/* Answers after two minutes. */
 static tr_err on_question(tr_ctx *ctx, void *self, const Question *m)
 {
     (void)self;
@@ -61,7 +68,7 @@ static tr_err on_ask_then(tr_ctx *ctx, const void *self, const AskThen *m)
     return TR_OK;
 }
 
-/* What a library does that calls it twice. */
+/* Calls the callback once more, as a faulty library would. */
 static tr_err on_again(tr_ctx *ctx, const void *self, const Again *m)
 {
     (void)self;
@@ -72,7 +79,7 @@ TR_ACTOR(asker, void, TR_ON_INTERLEAVE(Ask, on_ask),
          TR_ON_INTERLEAVE(AskThen, on_ask_then),
          TR_ON_INTERLEAVE(Again, on_again));
 
-/* Never answers what it has taken. */
+/* Keeps the request and never answers it. */
 static tr_err on_kept(tr_ctx *ctx, void *self, const Question *m)
 {
     (void)self;
@@ -101,7 +108,7 @@ TR_ACTOR(worker, void, TR_ON(Work, on_work), TR_ON(Spin, on_spin));
 
 typedef struct plant {
     void (*spoil)(struct plant *it);
-    void (*mend)(struct plant *it);  // before the run is cleaned up
+    void (*mend)(struct plant *it);  // undoes it, before the run is cleaned up
     bool busy;                       // the world never rests
     tri_cell *cell, *idle, *worker, *keeper;
     tri_ext *ext;
@@ -109,7 +116,7 @@ typedef struct plant {
     tr_ref asker, idle_ref;
     uint64_t was;
     tri_wait *wait;
-    tri_node *kept;
+    tri_item *kept;
     char text[TRI_SIM_FAIL_MAX];
     char printed[4096];
 } plant;
@@ -131,7 +138,7 @@ static tr_err workload(tr_sim *sim, void *user)
     for (uint32_t i = 0; i < 4; i++) {
         tr_tell(sys, works, Work, .number = i);
     }
-    tr_sim_advance(sim, TR_MS(10));  // the first is under way
+    tr_sim_advance(sim, TR_MS(10));  // the first is being handled
     it->sys = sys;
     it->asker = who;
     it->keeper = tri_ref_cell(keeps);
@@ -144,7 +151,7 @@ static tr_err workload(tr_sim *sim, void *user)
     if (it->spoil != NULL) {
         it->spoil(it);
     }
-    // Steps, so that somebody looks.
+    // More steps, after which the invariants are checked.
     for (int i = 0; i < 200; i++) {
         tr_sim_advance(sim, it->busy ? TR_MS(0) : TR_MS(100));
     }
@@ -197,13 +204,13 @@ static void expect_found(plant it, const char *what)
         fail_msg("%s: not found", what);
     }
     expect_in(it.text, what);
-    // The seed, what it is, and the line that runs it again.
+    // It prints the seed, the invariant, and the command that repeats it.
     expect_in(it.printed, "seed 5 failed at step ");
     expect_in(it.printed, what);
     expect_in(it.printed, "replay: prog --seed 5 --trace\n");
 }
 
-static void test_TE4_a_sound_run_passes(void **state)
+static void test_TE4_a_correct_run_passes(void **state)
 {
     (void)state;
     plant it = {0};
@@ -253,24 +260,30 @@ static void test_TE4_two_writing_turns_are_found(void **state)
                  "invariant sequential");
 }
 
+static tri_wait *newest_wait(plant *it)
+{
+    return tri_list_item(tri_list_first(&it->ext->waits.list), tri_wait, link);
+}
+
 static void spoil_correlation(plant *it)
 {
-    it->was = it->ext->waits->correlation;
-    it->ext->waits->correlation = it->ext->waits->next->correlation;
+    it->was = newest_wait(it)->correlation;
+    newest_wait(it)->correlation =
+        tri_wait_older(it->ext, newest_wait(it))->correlation;
 }
 
 static void spoil_correlation_too(plant *it)
 {
-    it->was = it->ext->waits->correlation;
-    it->ext->waits->correlation = it->ext->correlation + 1;
+    it->was = newest_wait(it)->correlation;
+    newest_wait(it)->correlation = it->ext->waits.correlation + 1;
 }
 
 static void mend_correlation(plant *it)
 {
-    it->ext->waits->correlation = it->was;
+    newest_wait(it)->correlation = it->was;
 }
 
-static void test_TE4_correlations_that_are_wrong_are_found(void **state)
+static void test_TE4_wrong_correlations_are_found(void **state)
 {
     (void)state;
     expect_found((plant){.spoil = spoil_correlation, .mend = mend_correlation},
@@ -282,24 +295,24 @@ static void test_TE4_correlations_that_are_wrong_are_found(void **state)
 
 static void spoil_timer(plant *it)
 {
-    it->wait = it->ext->waits;
-    it->was = (uint64_t)it->wait->deadline;
-    it->wait->deadline -= TR_MINUTES(5);
+    it->wait = newest_wait(it);
+    it->was = (uint64_t)it->wait->ask.deadline;
+    it->wait->ask.deadline -= TR_MINUTES(5);
 }
 
 static void mend_timer(plant *it)
 {
-    it->wait->deadline = (tr_nanos)it->was;
+    it->wait->ask.deadline = (tr_nanos)it->was;
 }
 
-static void test_TE4_a_wait_beyond_its_time_is_found(void **state)
+static void test_TE4_an_overdue_wait_is_found(void **state)
 {
     (void)state;
     expect_found((plant){.spoil = spoil_timer, .mend = mend_timer},
                  "invariant timeout");
 }
 
-/* A message in the mailbox of an actor that nobody has woken. */
+/* Counts a message for an actor that was not scheduled. */
 static void spoil_mail(plant *it)
 {
     atomic_fetch_add_explicit(&it->idle->queued, 1, memory_order_relaxed);
@@ -310,19 +323,90 @@ static void mend_mail(plant *it)
     atomic_fetch_sub_explicit(&it->idle->queued, 1, memory_order_relaxed);
 }
 
-static void test_TE4_a_forgotten_message_is_found(void **state)
+static void test_TE4_a_message_without_a_wakeup_is_found(void **state)
 {
     (void)state;
     expect_found((plant){.spoil = spoil_mail, .mend = mend_mail},
                  "invariant rest");
 }
 
+/* ---- structures that contradict themselves: the run aborts ---- */
+
+static void run_it(void *it)
+{
+    (void)run(it);
+}
+
+static void expect_abort(void (*spoil)(plant *it))
+{
+    plant it = {.spoil = spoil};
+
+    assert_true(aborts(run_it, &it));
+}
+
+static void spoil_cell(plant *it)
+{
+    it->idle->notice.kind = TRI_ITEM_REPLY;
+}
+
+static void test_a_damaged_cell_is_found(void **state)
+{
+    (void)state;
+    expect_abort(spoil_cell);
+}
+
+static void spoil_extension(plant *it)
+{
+    it->ext->keep.stashed++;
+}
+
+static void test_a_damaged_extension_is_found(void **state)
+{
+    (void)state;
+    expect_abort(spoil_extension);
+}
+
+static tri_virtual *new_record(plant *it)
+{
+    TR_MUST(tr_host(it->sys, worker));
+    return tri_virtual_of(tri_ref_cell(tr_virtual(it->sys, "worker", "one")));
+}
+
+static void keep_record(plant *it)
+{
+    (void)new_record(it);
+}
+
+static void spoil_record(plant *it)
+{
+    tri_virtual *v = new_record(it);
+
+    v->key_at = v->size;
+}
+
+static void spoil_shard(plant *it)
+{
+    tri_virtual *v = new_record(it);
+
+    tri_cluster_shard(tri_cluster_of(it->sys), v)->active++;
+}
+
+static void test_a_damaged_record_or_shard_is_found(void **state)
+{
+    (void)state;
+    plant sound = {.spoil = keep_record};
+
+    assert_int_equal(run(&sound), TR_OK);
+    expect_abort(spoil_record);
+    expect_abort(spoil_shard);
+}
+
 /* ---- messages ---- */
 
-/* The oldest of four is being handled: these wait. */
-static tri_node *waiting(plant *it)
+/* Returns the oldest of three messages that wait for the worker. */
+static tri_item *waiting(plant *it)
 {
-    tri_node *oldest = it->worker->queue;
+    tri_item *oldest = it->worker->queue;
 
     TRI_CHECK(oldest != NULL);
     TRI_CHECK(oldest->next != NULL);
@@ -332,7 +416,7 @@ static tri_node *waiting(plant *it)
 
 static void spoil_order(plant *it)
 {
-    tri_node *a = waiting(it), *b = a->next;
+    tri_item *a = waiting(it), *b = a->next;
 
     a->next = b->next;
     b->next = a;
@@ -347,7 +431,7 @@ static void test_TE2_TE4_messages_out_of_order_are_found(void **state)
 
 static void spoil_a_message(plant *it)
 {
-    tri_node *a = waiting(it);
+    tri_item *a = waiting(it);
 
     a->next = a->next->next;
     atomic_fetch_sub_explicit(&it->worker->queued, 1, memory_order_relaxed);
@@ -357,16 +441,16 @@ static void test_TE4_a_lost_message_is_found(void **state)
 {
     (void)state;
     expect_found((plant){.spoil = spoil_a_message},
-                 "invariant mail: a message is nowhere");
+                 "invariant mail: a message is lost");
 }
 
 static void spoil_a_block(plant *it)
 {
-    tri_node *a = waiting(it), *b = a->next;
+    tri_item *a = waiting(it), *b = a->next;
 
     a->next = b->next;
     atomic_fetch_sub_explicit(&it->worker->queued, 1, memory_order_relaxed);
-    // Freed, and somebody has it already.
+    // Freed, and its block is used again for another message.
     tri_msg_free(&it->sys->outside->cache, tri_msg_from(b));
     tr_tell(it->sys, it->idle_ref, Work, .number = 9);
 }
@@ -377,7 +461,7 @@ static void test_TE4_a_message_freed_unhandled_is_found(void **state)
     expect_found((plant){.spoil = spoil_a_block}, "invariant mail: a message");
 }
 
-/* As if its wake-up had been lost, while others are always busy. */
+/* Loses the wake-up of an actor, while another actor is always busy. */
 static void spoil_a_wakeup(plant *it)
 {
     atomic_fetch_and_explicit(&it->idle->mail, ~TRI_MAIL_IDLE,
@@ -403,10 +487,10 @@ static void test_TE4_a_message_that_starves_is_found(void **state)
 
 static tri_wait *then_wait(plant *it)
 {
-    tri_wait *w = it->ext->waits;
+    tri_wait *w = newest_wait(it);
 
     while (w != NULL && w->kind != TRI_WAIT_THEN) {
-        w = w->next;
+        w = tri_wait_older(it->ext, w);
     }
     assert_non_null(w);
     return w;
@@ -417,11 +501,11 @@ static void spoil_callback(plant *it)
     tri_wait *w = then_wait(it);
 
     tri_disarm(it->sys, w->wheel, &w->timer);
-    tri_wait_unlink(it->cell, w);
+    tri_wait_unlink(w);
     free(w);
 }
 
-static void test_TE4_a_callback_that_never_comes_is_found(void **state)
+static void test_TE4_a_callback_never_called_is_found(void **state)
 {
     (void)state;
     expect_found((plant){.spoil = spoil_callback},
@@ -431,10 +515,10 @@ static void test_TE4_a_callback_that_never_comes_is_found(void **state)
 static void spoil_callback_too(plant *it)
 {
     tr_tell(it->sys, it->asker, Again,
-            .then = (uint64_t)(uintptr_t)then_wait(it)->then);
+            .then = (uint64_t)(uintptr_t)then_wait(it)->then.fn);
 }
 
-static void test_TE4_a_callback_that_comes_twice_is_found(void **state)
+static void test_TE4_a_callback_called_twice_is_found(void **state)
 {
     (void)state;
     expect_found((plant){.spoil = spoil_callback_too},
@@ -445,17 +529,17 @@ static void spoil_request(plant *it)
 {
     tri_ext *ext = tri_ext_of(it->keeper);
 
-    it->kept = ext->kept;
+    it->kept = ext->keep.kept;
     assert_non_null(it->kept);
-    ext->kept = NULL;
+    ext->keep.kept = NULL;
 }
 
 static void mend_request(plant *it)
 {
-    tri_ext_of(it->keeper)->kept = it->kept;
+    tri_ext_of(it->keeper)->keep.kept = it->kept;
 }
 
-static void test_TE4_a_call_that_nobody_can_answer_is_found(void **state)
+static void test_TE4_a_call_without_its_request_is_found(void **state)
 {
     (void)state;
     expect_found((plant){.spoil = spoil_request, .mend = mend_request},
@@ -465,19 +549,22 @@ static void test_TE4_a_call_that_nobody_can_answer_is_found(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_TE4_a_sound_run_passes),
+        cmocka_unit_test(test_TE4_a_correct_run_passes),
         cmocka_unit_test(test_TE4_an_illegal_transition_is_found),
         cmocka_unit_test(test_TE4_two_writing_turns_are_found),
-        cmocka_unit_test(test_TE4_correlations_that_are_wrong_are_found),
-        cmocka_unit_test(test_TE4_a_wait_beyond_its_time_is_found),
-        cmocka_unit_test(test_TE4_a_forgotten_message_is_found),
+        cmocka_unit_test(test_TE4_wrong_correlations_are_found),
+        cmocka_unit_test(test_TE4_an_overdue_wait_is_found),
+        cmocka_unit_test(test_TE4_a_message_without_a_wakeup_is_found),
+        cmocka_unit_test(test_a_damaged_cell_is_found),
+        cmocka_unit_test(test_a_damaged_extension_is_found),
+        cmocka_unit_test(test_a_damaged_record_or_shard_is_found),
         cmocka_unit_test(test_TE2_TE4_messages_out_of_order_are_found),
         cmocka_unit_test(test_TE4_a_lost_message_is_found),
         cmocka_unit_test(test_TE4_a_message_freed_unhandled_is_found),
         cmocka_unit_test(test_TE4_a_message_that_starves_is_found),
-        cmocka_unit_test(test_TE4_a_callback_that_never_comes_is_found),
-        cmocka_unit_test(test_TE4_a_callback_that_comes_twice_is_found),
-        cmocka_unit_test(test_TE4_a_call_that_nobody_can_answer_is_found),
+        cmocka_unit_test(test_TE4_a_callback_never_called_is_found),
+        cmocka_unit_test(test_TE4_a_callback_called_twice_is_found),
+        cmocka_unit_test(test_TE4_a_call_without_its_request_is_found),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -29,9 +29,9 @@ TR_ACTOR(slow, void, TR_ON(Question, on_question));
 
 typedef struct program {
     tr_sim *sim;
-    uint32_t returned;  // clients that came to their end
-    uint32_t wakes;     // of tickers
-    uint32_t spoilt;    // bytes of other threads' stacks
+    uint32_t returned;  // clients that returned
+    uint32_t wakes;     // of the tickers
+    uint32_t spoilt;    // bytes overwritten on stacks of other threads
     tr_nanos joined;
     tr_system *own;
     bool leave_open;
@@ -125,7 +125,7 @@ static tr_err kill_a_ticker(tr_sim *sim, void *user)
     return TR_OK;
 }
 
-/* Kills and pauses every node, all the time; the client counts on. */
+/* Kills and pauses every node all the time; the client keeps counting. */
 static tr_err open_a_client(tr_sim *sim, void *user)
 {
     program *it = user;
@@ -168,10 +168,10 @@ static tr_sim_options options_of(program *it,
 }
 
 /*
- * The answer of node 0 is written to where the dead thread of node 1 wanted
- * it: nobody else may have that memory by then.
+ * Node 0 writes its answer to the stack of the killed thread of node 1: that
+ * memory must not belong to another thread by then.
  */
-static void test_TE4_the_stack_of_a_dead_thread_is_not_reused(void **state)
+static void test_TE4_the_stack_of_a_killed_thread_is_not_reused(void **state)
 {
     (void)state;
     program it = {0};
@@ -182,8 +182,9 @@ static void test_TE4_the_stack_of_a_dead_thread_is_not_reused(void **state)
     assert_int_equal(it.returned, 0);
 }
 
-/* Neither during the run nor when it is cleaned up. */
-static void test_TE4_a_dead_thread_is_joined_and_never_goes_on(void **state)
+/* It goes on neither during the run nor when that is cleaned up. */
+static void test_TE4_a_killed_thread_can_be_joined_and_never_goes_on(
+    void **state)
 {
     (void)state;
     program it = {0};
@@ -194,7 +195,7 @@ static void test_TE4_a_dead_thread_is_joined_and_never_goes_on(void **state)
     assert_true(it.joined < TR_SECONDS(5));
 }
 
-static void test_TE4_no_fault_strikes_a_client_outside(void **state)
+static void test_TE4_no_fault_strikes_a_system_of_the_workload(void **state)
 {
     (void)state;
     tr_faults faults = {
@@ -211,8 +212,8 @@ static void test_TE4_no_fault_strikes_a_client_outside(void **state)
     }
 }
 
-/* What the workload has left open is closed: there is no leak. */
-static void test_TE4_a_client_ends_with_a_failed_run(void **state)
+/* The leak checker finds a system that is left open. */
+static void test_TE4_a_failed_run_closes_systems_of_the_workload(void **state)
 {
     (void)state;
     program it = {0};
@@ -225,10 +226,11 @@ static void test_TE4_a_client_ends_with_a_failed_run(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_TE4_the_stack_of_a_dead_thread_is_not_reused),
-        cmocka_unit_test(test_TE4_a_dead_thread_is_joined_and_never_goes_on),
-        cmocka_unit_test(test_TE4_no_fault_strikes_a_client_outside),
-        cmocka_unit_test(test_TE4_a_client_ends_with_a_failed_run),
+        cmocka_unit_test(test_TE4_the_stack_of_a_killed_thread_is_not_reused),
+        cmocka_unit_test(
+            test_TE4_a_killed_thread_can_be_joined_and_never_goes_on),
+        cmocka_unit_test(test_TE4_no_fault_strikes_a_system_of_the_workload),
+        cmocka_unit_test(test_TE4_a_failed_run_closes_systems_of_the_workload),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,6 @@
 /*
- * sim_commit_test.c - each version of a state has one writer, over all systems
- * of a run, and epochs do not fall.
+ * sim_commit_test.c - each version of a state is committed once over all
+ * systems of a run, and epochs do not fall.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,8 +14,12 @@
 
 #include <troupe/troupe.h>
 
+#include "sim/sim.h"
 #include "sim/sim_commit.h"
+#include "sim/sim_fault.h"
+#include "sim/sim_plan.h"
 #include "sim/sim_run.h"
+#include "support/core.h"
 
 static const char the_key[] = "shop::account/a";
 
@@ -41,7 +45,7 @@ static void say(tr_sim *sim, uint32_t node, tri_written it)
     tri_sim_commit(sim, node, &it);
 }
 
-static void test_TE1_one_writer_after_another_is_right(void **context)
+static void test_TE1_writers_in_turn_pass(void **context)
 {
     tr_sim *sim = sim_new();
     (void)context;
@@ -51,7 +55,7 @@ static void test_TE1_one_writer_after_another_is_right(void **context)
     say(sim, 0, state(3, 1));
     say(sim, 1, state(5, 2));
     assert_false(sim->failed);
-    assert_int_equal(tri_sim_commits(sim), 5);
+    assert_int_equal(tri_sim_commits_checked(sim), 5);
     tr_sim_free(sim);
 }
 
@@ -93,7 +97,7 @@ static void test_TE1_events_are_committed_once(void **context)
     three.version = 4;
     two.before = 3;
     two.version = 5;
-    say(sim, 0, state(3, 1));  // a state is no event
+    say(sim, 0, state(3, 1));  // states and events have versions of their own
     say(sim, 0, three);
     assert_false(sim->failed);
     say(sim, 1, two);
@@ -102,7 +106,7 @@ static void test_TE1_events_are_committed_once(void **context)
     tr_sim_free(sim);
 }
 
-static void test_TE1_other_keys_stores_and_rounds_are_others(void **context)
+static void test_TE1_keys_stores_and_rounds_are_checked_apart(void **context)
 {
     tr_sim *sim = sim_new();
     tri_written other_key = state(2, 1), other_store = state(2, 1);
@@ -113,13 +117,13 @@ static void test_TE1_other_keys_stores_and_rounds_are_others(void **context)
     say(sim, 0, state(2, 1));
     say(sim, 1, other_key);
     say(sim, 1, other_store);
-    say(sim, 1, state(1, 1));  // it was deleted, and is made again
+    say(sim, 1, state(1, 1));  // deleted before, and stored anew
     say(sim, 1, state(2, 1));
     assert_false(sim->failed);
     tr_sim_free(sim);
 }
 
-static void test_TE1_a_disk_that_lies_takes_versions_back(void **context)
+static void test_TE1_a_lying_disk_ends_the_check(void **context)
 {
     tr_sim *sim = sim_new();
     (void)context;
@@ -171,10 +175,10 @@ static tr_err work(tr_sim *sim, void *user)
 
 static void look(tr_sim *sim, void *user)
 {
-    ((program *)user)->commits = tri_sim_commits(sim);
+    ((program *)user)->commits = tri_sim_commits_checked(sim);
 }
 
-static void test_TE1_saves_of_actors_are_looked_at(void **context)
+static void test_TE1_saves_of_actors_are_checked(void **context)
 {
     program it = {0};
     tri_sim_plan plan = {.seed = 1};
@@ -193,13 +197,13 @@ static void test_TE1_saves_of_actors_are_looked_at(void **context)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_TE1_one_writer_after_another_is_right),
+        cmocka_unit_test(test_TE1_writers_in_turn_pass),
         cmocka_unit_test(test_TE1_two_commits_of_one_version_are_found),
         cmocka_unit_test(test_TE1_a_commit_behind_a_later_epoch_is_found),
         cmocka_unit_test(test_TE1_events_are_committed_once),
-        cmocka_unit_test(test_TE1_other_keys_stores_and_rounds_are_others),
-        cmocka_unit_test(test_TE1_a_disk_that_lies_takes_versions_back),
-        cmocka_unit_test(test_TE1_saves_of_actors_are_looked_at),
+        cmocka_unit_test(test_TE1_keys_stores_and_rounds_are_checked_apart),
+        cmocka_unit_test(test_TE1_a_lying_disk_ends_the_check),
+        cmocka_unit_test(test_TE1_saves_of_actors_are_checked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

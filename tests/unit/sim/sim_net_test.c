@@ -1,6 +1,6 @@
 /*
- * sim_net_test.c - messages between simulated nodes, and every way they go
- * astray.
+ * sim_net_test.c - messages between simulated nodes, and every fault of
+ * links.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,6 +11,8 @@
 
 #include <string.h>
 
+#include "sim/sim.h"
+#include "sim/sim_fault.h"
 #include "sim/sim_net.h"
 
 enum { NODES = 3, MESSAGES = 200, SEEN_MAX = 1000 };
@@ -27,7 +29,7 @@ typedef struct post {
     mail seen[SEEN_MAX];
     tr_nanos at[SEEN_MAX];
     uint32_t to[SEEN_MAX];
-    bool forgets;  // the receiver goes down when something comes
+    bool forgets;  // the receiver calls tri_sim_net_forget on delivery
 } post;
 
 static void receive(void *user, uint32_t from, uint32_t to, const void *bytes,
@@ -119,7 +121,7 @@ static void test_latency_is_drawn_from_its_range(void **state)
     post_fini(&it);
 }
 
-static void test_drops(void **state)
+static void test_dropped_messages_do_not_arrive(void **state)
 {
     (void)state;
     post it;
@@ -132,7 +134,7 @@ static void test_drops(void **state)
     post_fini(&it);
 }
 
-static void test_duplicates(void **state)
+static void test_duplicated_messages_arrive_twice(void **state)
 {
     (void)state;
     post it;
@@ -146,7 +148,7 @@ static void test_duplicates(void **state)
     post_fini(&it);
 }
 
-static void test_reordering_and_delay(void **state)
+static void test_reorder_and_delay_change_the_order(void **state)
 {
     (void)state;
     post it;
@@ -194,7 +196,7 @@ static void test_a_cut_is_one_way_and_loses(void **state)
     post it;
 
     post_init(&it, 1, (tr_faults){0});
-    send(&it, 0, 1, 1);  // on its way when the link goes
+    send(&it, 0, 1, 1);  // in flight when the link is cut
     tri_sim_net_cut(it.net, 0, 1, TR_SECONDS(10));
     send(&it, 0, 1, 2);
     send(&it, 1, 0, 3);
@@ -241,7 +243,7 @@ static void test_a_clog_holds_and_keeps_the_order(void **state)
     tri_sim_net_clog(it.net, 0, 1, TR_SECONDS(5));
     tr_sim_advance(it.sim, TR_SECONDS(5) - TR_MS(1));
     assert_int_equal(it.count, 0);
-    // Some of these arrive just before, some just after its end.
+    // Some of these arrive just before the clog ends, some just after.
     for (uint32_t i = 100; i < MESSAGES; i++) {
         send(&it, 0, 1, i);
     }
@@ -275,7 +277,7 @@ static void test_a_slow_link_is_slow(void **state)
     post_fini(&it);
 }
 
-static void test_a_dead_node_gets_nothing(void **state)
+static void test_a_killed_node_receives_nothing(void **state)
 {
     (void)state;
     post it;
@@ -286,7 +288,7 @@ static void test_a_dead_node_gets_nothing(void **state)
     tri_sim_net_forget(it.net, 1);
     tr_sim_advance(it.sim, TR_SECONDS(1));
     assert_int_equal(it.count, 1);
-    it.forgets = true;  // from inside the delivery, too
+    it.forgets = true;  // tri_sim_net_forget during a delivery
     send_many(&it);
     tr_sim_advance(it.sim, TR_SECONDS(1));
     assert_int_equal(it.count, 2);
@@ -294,7 +296,7 @@ static void test_a_dead_node_gets_nothing(void **state)
     post_fini(&it);
 }
 
-static void test_trouble_comes_and_goes(void **state)
+static void test_link_faults_strike_and_end(void **state)
 {
     (void)state;
     post it;
@@ -353,7 +355,7 @@ static void test_a_seed_replays(void **state)
     }
 }
 
-static void test_limits_are_told(void **state)
+static void test_limits_are_refused_with_an_error(void **state)
 {
     (void)state;
     post it;
@@ -373,18 +375,18 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_messages_arrive_in_order_and_late),
         cmocka_unit_test(test_latency_is_drawn_from_its_range),
-        cmocka_unit_test(test_drops),
-        cmocka_unit_test(test_duplicates),
-        cmocka_unit_test(test_reordering_and_delay),
+        cmocka_unit_test(test_dropped_messages_do_not_arrive),
+        cmocka_unit_test(test_duplicated_messages_arrive_twice),
+        cmocka_unit_test(test_reorder_and_delay_change_the_order),
         cmocka_unit_test(test_bit_flips),
         cmocka_unit_test(test_a_cut_is_one_way_and_loses),
         cmocka_unit_test(test_a_partition_has_two_sides),
         cmocka_unit_test(test_a_clog_holds_and_keeps_the_order),
         cmocka_unit_test(test_a_slow_link_is_slow),
-        cmocka_unit_test(test_a_dead_node_gets_nothing),
-        cmocka_unit_test(test_trouble_comes_and_goes),
+        cmocka_unit_test(test_a_killed_node_receives_nothing),
+        cmocka_unit_test(test_link_faults_strike_and_end),
         cmocka_unit_test(test_a_seed_replays),
-        cmocka_unit_test(test_limits_are_told),
+        cmocka_unit_test(test_limits_are_refused_with_an_error),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -17,6 +17,9 @@
 
 #include <troupe/troupe.h>
 
+#include "base/text.h"
+#include "sim/sim.h"
+#include "sim/sim_fault.h"
 #include "sim/sim_options.h"
 
 static tr_sim_options options_of(const tr_faults *faults)
@@ -37,7 +40,7 @@ static void expect_refused(const tr_sim_options *options, const char *part)
     if (strstr(line, part) == NULL) {
         fail_msg("%s: has no %s", line, part);
     }
-    // About nodes is spoken where nodes are wrong.
+    // The text mentions nodes only if the nodes are wrong.
     assert_true(strstr(line, "nodes") == NULL || options->nodes > 0);
     assert_int_equal(tr_sim_run(options), TR_EINVAL);
     assert_int_equal(tr_sim_main(1, argv, options), 2);
@@ -88,7 +91,7 @@ static void test_TE4_a_missing_size_is_an_error(void **state)
     expect_taken(&options);
 }
 
-static void test_TE4_spans_and_nodes_are_looked_at(void **state)
+static void test_TE4_wrong_spans_and_node_counts_are_refused(void **state)
 {
     (void)state;
     tr_faults faults = {.size = sizeof(faults), .pause_max = -1};
@@ -107,7 +110,7 @@ static void test_TE4_spans_and_nodes_are_looked_at(void **state)
     options.nodes = TRI_SIM_NODES_MAX + 1;
     expect_refused(&options, "tr_sim_options: .nodes is 65, above ");
     options = options_of(NULL);
-    options.step_cost = -1;  // none
+    options.step_cost = -1;  // allowed: no cost
     expect_taken(&options);
 }
 
@@ -120,7 +123,7 @@ static void draw_below_0(void)
     (void)tr_sim_random(sim, 0);
 }
 
-static void test_TE4_no_number_is_below_0(void **state)
+static void test_TE4_tr_sim_random_of_0_aborts(void **state)
 {
     (void)state;
     char text[512];
@@ -150,8 +153,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_TE4_a_probability_is_from_0_to_1),
         cmocka_unit_test(test_TE4_a_missing_size_is_an_error),
-        cmocka_unit_test(test_TE4_spans_and_nodes_are_looked_at),
-        cmocka_unit_test(test_TE4_no_number_is_below_0),
+        cmocka_unit_test(test_TE4_wrong_spans_and_node_counts_are_refused),
+        cmocka_unit_test(test_TE4_tr_sim_random_of_0_aborts),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,8 +1,8 @@
 /*
  * sim_shrink_test.c - a failure is reduced to the faults that it needs.
  *
- * The bug that is planted needs two kills of node 0 and one slow answer, in
- * any order; much else goes wrong beside.
+ * The planted bug needs two kills of node 0 and one slow answer, in any order;
+ * many other faults strike as well.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,6 +16,11 @@
 
 #include <troupe/troupe.h>
 
+#include "base/text.h"
+#include "sim/sim_fault.h"
+#include "sim/sim_plan.h"
+#include "sim/sim_run.h"
+#include "sim/sim_schedule.h"
 #include "sim/sim_shrink.h"
 
 enum { NODES = 3, ROUNDS = 60, NEEDED = 3 };
@@ -37,7 +42,7 @@ static tr_err on_ping(tr_ctx *ctx, void *self, const Ping *m)
         the_program.slow++;
         TR_TRY(tr_sleep(ctx, TR_MS(20)));
     }
-    if (TR_BUGGIFY(ctx, 0.1)) {  // of no account
+    if (TR_BUGGIFY(ctx, 0.1)) {  // has no part in the failure
         TR_TRY(tr_sleep(ctx, TR_MS(1)));
     }
     return tr_reply(ctx, m, .n = m->n);
@@ -104,7 +109,7 @@ static const tr_sim_options *options(void)
     return &own;
 }
 
-/* A seed that fails, and how. */
+/* Returns a seed that fails, and its result. */
 static tri_sim_plan failing(const tr_sim_options *own, tri_sim_result *result)
 {
     tri_sim_plan plan = {.seed = 1, .silent = true, .program = "prog"};
@@ -138,7 +143,7 @@ static void test_TE4_a_failure_shrinks_to_what_it_needs(void **state)
     tri_sim_shrunk_fini(&shrunk);
 }
 
-static void test_TE4_what_is_shrunk_is_one_command(void **state)
+static void test_TE4_a_shrunk_failure_is_one_command(void **state)
 {
     const tr_sim_options *own = options();
     char line[512];
@@ -154,7 +159,7 @@ static void test_TE4_what_is_shrunk_is_one_command(void **state)
     char *faults = strstr(line, " --faults ");
     assert_non_null(strstr(line, " --only "));
     assert_non_null(faults);
-    // What the command line does with them: the same run, to the last step.
+    // --faults with the listed numbers repeats the run, to the last step.
     tri_sim_schedule named = {0};
     tri_sim_plan from_text = shrunk.plan;
     from_text.replay = NULL;
@@ -174,7 +179,7 @@ typedef struct log_of_faults {
     uint32_t lines;
 } log_of_faults;
 
-/* Each fault of the trace is one of the list, with its time and node. */
+/* Each fault of the trace is in the list, with its time and node. */
 static void look_up(void *user, const char *line)
 {
     log_of_faults *it = user;
@@ -205,7 +210,7 @@ static void look_up(void *user, const char *line)
     }
 }
 
-static void test_TE4_what_is_listed_is_of_the_shrunk_run(void **state)
+static void test_TE4_listed_faults_are_those_of_the_shrunk_run(void **state)
 {
     const tr_sim_options *own = options();
     tri_sim_result result, again;
@@ -228,7 +233,7 @@ static void test_TE4_what_is_listed_is_of_the_shrunk_run(void **state)
     assert_int_equal(tri_sim_run_plan(own, &shrunk.plan, &again, NULL, NULL),
                      TR_EFAILED);
     assert_int_equal(it.lines, NEEDED);
-    // What was listed before that run is the same.
+    // The list that was printed before that run is the same.
     for (uint32_t i = 0, n = 0; i < shrunk.schedule.count; i++) {
         const tri_sim_strike *strike = &shrunk.schedule.all[i];
         if (strike->kept) {
@@ -261,7 +266,7 @@ static void test_TE4_a_replay_of_all_faults_is_the_run(void **state)
     tri_sim_schedule_fini(&schedule);
 }
 
-static void test_TE4_faults_that_there_are_not_are_refused(void **state)
+static void test_TE4_unknown_fault_numbers_are_refused(void **state)
 {
     const tr_sim_options *own = options();
     static const char *const wrong[] = {"0", "x", "1,,2", "999999", "1x"};
@@ -280,10 +285,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_TE4_a_failure_shrinks_to_what_it_needs),
-        cmocka_unit_test(test_TE4_what_is_shrunk_is_one_command),
-        cmocka_unit_test(test_TE4_what_is_listed_is_of_the_shrunk_run),
+        cmocka_unit_test(test_TE4_a_shrunk_failure_is_one_command),
+        cmocka_unit_test(test_TE4_listed_faults_are_those_of_the_shrunk_run),
         cmocka_unit_test(test_TE4_a_replay_of_all_faults_is_the_run),
-        cmocka_unit_test(test_TE4_faults_that_there_are_not_are_refused),
+        cmocka_unit_test(test_TE4_unknown_fault_numbers_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

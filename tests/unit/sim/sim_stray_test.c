@@ -1,9 +1,9 @@
 /*
- * sim_stray_test.c - calls of the real world inside a simulated one are told
- * with who makes them, once for each place, and counted; they can fail a run.
+ * sim_stray_test.c - stray calls are reported with node, actor and message,
+ * once for each place, and counted; they can fail a run.
  *
  * Sanitizers of clang define some of the functions inside the executable,
- * where a call of them cannot be led: there the tests use those that are left.
+ * where calls cannot be redirected: there the tests use the other functions.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -23,6 +23,8 @@
 
 #include <troupe/troupe.h>
 
+#include "sim/sim.h"
+#include "sim/sim_plan.h"
 #include "sim/sim_run.h"
 #include "sim/sim_stray.h"
 
@@ -60,7 +62,7 @@ static tr_err on_chance(tr_ctx *ctx, void *self, const Chance *m)
     return tr_reply(ctx, m);
 }
 
-/* After a wait it is still this message that is handled. */
+/* Makes a stray call after a wait, in the same handler. */
 static tr_err on_slow(tr_ctx *ctx, void *self, const Slow *m)
 {
     (void)self;
@@ -87,7 +89,7 @@ static tr_err on_many(tr_ctx *ctx, void *self, const Many *m)
     return tr_reply(ctx, m);
 }
 
-/* What the library would do if it went around its seam. */
+/* Makes a stray call from an address in the library. */
 static tr_err on_inside(tr_ctx *ctx, void *self, const Inside *m)
 {
     tri_world *posix = tri_world_posix();
@@ -111,7 +113,7 @@ TR_ACTOR(clerk, void, TR_ON(Chance, on_chance), TR_ON(Slow, on_slow),
 typedef struct job {
     question ask;
     uint32_t times;
-    uint32_t places;  // seen at the end
+    uint32_t places;  // counted at the end of the run
     tr_sim_count counts[PLACES];
     char names[PLACES][128];
     char failure[TRI_SIM_FAIL_MAX];
@@ -159,14 +161,14 @@ static tr_err run(job *it, tr_strays strays, tri_sim_strays *shared)
 {
     tri_sim_plan plan = {.seed = 1, .silent = true, .strays = shared};
     tri_sim_result result;
-    (void)tri_sim_stray_lead();
+    (void)tri_sim_stray_redirect();
     return tri_sim_run_plan(TR_OPTIONS(tr_sim_options, .node = bring_up,
                                        .workload = work, .user = it,
                                        .strays = strays),
                             &plan, &result, look, it);
 }
 
-/* The times that a call was counted; 0: never. */
+/* Returns how often a call was counted. */
 static uint64_t count_of(const job *it, const char *call)
 {
     uint64_t count = 0;
@@ -180,7 +182,7 @@ static uint64_t count_of(const job *it, const char *call)
     return count;
 }
 
-/* Standard error during a run, into `out`. */
+/* Runs, and keeps standard error in `out`. */
 static tr_err run_heard(job *it, tri_sim_strays *shared, char *out, size_t size)
 {
     FILE *kept = tmpfile();
@@ -196,7 +198,7 @@ static tr_err run_heard(job *it, tri_sim_strays *shared, char *out, size_t size)
     return err;
 }
 
-static void test_TE5_a_stray_call_is_told_with_its_actor(void **state)
+static void test_TE5_a_stray_call_is_reported_with_its_actor(void **state)
 {
     job it = {.ask = CHANCE, .times = 2};
     char out[4096];
@@ -208,13 +210,13 @@ static void test_TE5_a_stray_call_is_told_with_its_actor(void **state)
                                  "message Chance"));
     assert_non_null(strstr(line, "+0x"));
     assert_non_null(strstr(line, "tr_random draws from the seed"));
-    // Once for the place, and every call counted.
+    // The place is reported once, and every call is counted.
     assert_null(strstr(line + 1, "stray call"));
     assert_int_equal(it.places, 1);
     assert_int_equal(count_of(&it, "rand"), 2 * CALLS);
 }
 
-static void test_TE5_a_place_is_told_once_for_many_runs(void **state)
+static void test_TE5_a_place_is_reported_once_for_many_runs(void **state)
 {
     job it = {.ask = CHANCE, .times = 1};
     tri_sim_strays shared = {0};
@@ -274,7 +276,7 @@ static void test_TE5_a_stray_call_of_the_library_fails(void **state)
     }
 }
 
-static void test_TE5_what_is_allowed_is_not_counted(void **state)
+static void test_TE5_allowed_calls_are_not_counted(void **state)
 {
     job clean = {.ask = CLEAN, .times = 2};
     job it = {.ask = CHANCE, .times = 1};
@@ -285,13 +287,14 @@ static void test_TE5_what_is_allowed_is_not_counted(void **state)
     assert_int_equal(it.places, 0);
 }
 
-/* Outside of a step the real world is what a test may well want. */
-static void test_TE5_calls_outside_of_steps_are_let_through(void **state)
+/* A test may call the operating system between two runs. */
+static void test_TE5_calls_outside_of_steps_are_not_stray(void **state)
 {
     struct timespec now = {0};
     (void)state;
-    (void)tri_sim_stray_lead();
-    assert_int_equal(tri_sim_stray_lead(), 0);  // all are led already
+    (void)tri_sim_stray_redirect();
+    assert_int_equal(tri_sim_stray_redirect(),
+                     0);  // all slots are redirected already
     assert_int_equal(clock_gettime(CLOCK_MONOTONIC, &now), 0);
     assert_true(now.tv_sec > 0 || now.tv_nsec > 0);
     (void)!rand();
@@ -303,14 +306,14 @@ static void test_TE5_calls_outside_of_steps_are_let_through(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_TE5_a_stray_call_is_told_with_its_actor),
-        cmocka_unit_test(test_TE5_a_place_is_told_once_for_many_runs),
+        cmocka_unit_test(test_TE5_a_stray_call_is_reported_with_its_actor),
+        cmocka_unit_test(test_TE5_a_place_is_reported_once_for_many_runs),
         cmocka_unit_test(test_TE5_the_message_is_known_after_a_wait),
         cmocka_unit_test(test_TE5_every_kind_of_call_is_seen),
         cmocka_unit_test(test_TE5_a_stray_call_can_fail_the_run),
         cmocka_unit_test(test_TE5_a_stray_call_of_the_library_fails),
-        cmocka_unit_test(test_TE5_what_is_allowed_is_not_counted),
-        cmocka_unit_test(test_TE5_calls_outside_of_steps_are_let_through),
+        cmocka_unit_test(test_TE5_allowed_calls_are_not_counted),
+        cmocka_unit_test(test_TE5_calls_outside_of_steps_are_not_stray),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

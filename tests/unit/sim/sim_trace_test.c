@@ -1,6 +1,6 @@
 /*
- * sim_trace_test.c - the event log of a failing run: columns, and what is in
- * them; byte for byte the same in a replay.
+ * sim_trace_test.c - the event log: its columns, what is in them, and that a
+ * replay writes the same log, byte for byte.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,8 +15,11 @@
 
 #include <troupe/troupe.h>
 
+#include "sim/sim.h"
+#include "sim/sim_plan.h"
 #include "sim/sim_run.h"
 #include "sim/sim_trace.h"
+#include "support/toy_world.h"
 
 enum { LINES_MAX = 4096 };
 
@@ -32,13 +35,13 @@ static tr_err on_ping(tr_ctx *ctx, void *self, const Ping *m)
         tr_log(ctx, TR_LOG_WARN, "a slow one");
         TR_TRY(tr_sleep(ctx, TR_MS(20)));
     }
-    tr_tell(ctx, tr_self(ctx), Lost, .n = m->n);  // nobody handles it
+    tr_tell(ctx, tr_self(ctx), Lost, .n = m->n);  // has no handler
     return tr_reply(ctx, m, .n = m->n);
 }
 
 TR_ACTOR(ponger, void, TR_ON(Ping, on_ping));
 
-/* Keeps its request while it asks, and refuses it then. */
+/* Keeps its request, asks another actor, then answers with an error. */
 static tr_err on_work(tr_ctx *ctx, void *self, const Work *m)
 {
     const Work *kept = tr_keep(ctx, m);
@@ -154,7 +157,7 @@ static void test_TE5_every_line_has_the_columns(void **state)
     drop(&it);
 }
 
-/* The number of lines whose columns are these; NULL: anything. */
+/* Counts the lines with these columns; NULL matches anything. */
 static uint32_t count(const kept *it, const char *node_is, const char *actor,
                       const char *event, const char *type, const char *detail)
 {
@@ -170,7 +173,7 @@ static uint32_t count(const kept *it, const char *node_is, const char *actor,
     return found;
 }
 
-static void test_TE5_events_are_told_with_actor_and_type(void **state)
+static void test_TE5_events_have_actor_and_type(void **state)
 {
     kept it = {0};
     (void)state;
@@ -181,7 +184,7 @@ static void test_TE5_events_are_told_with_actor_and_type(void **state)
     assert_int_equal(
         count(&it, "0", "/user/ponger", "dead", "Lost", "from /user/ponger"),
         10);
-    // Of an actor and from outside; told by who answers, also if kept.
+    // Replies to an actor, to an outside thread, and to a kept request.
     assert_int_equal(
         count(&it, "0", "/user/ponger", "reply", "Pong", "to /user/worker"), 5);
     assert_int_equal(count(&it, "0", "/user/ponger", "reply", "Pong", "to "),
@@ -240,13 +243,50 @@ static void test_TE5_the_head_names_the_columns(void **state)
     drop(&it);
 }
 
+/* ---- a bare world ---- */
+
+typedef struct lines {
+    uint32_t count;
+    char first[TRI_SIM_LINE_MAX];
+} lines;
+
+static void keep_line(void *user, const char *line)
+{
+    lines *it = user;
+
+    if (it->count++ == 0) {
+        strncpy(it->first, line, sizeof(it->first) - 1);
+    }
+}
+
+static void test_a_bare_world_traces_every_step(void **state)
+{
+    (void)state;
+    tr_sim *sim = sim_of(1);
+    tri_world *world = world_of(sim);
+    lines it = {0};
+    toy busy;
+
+    toy_init(&busy, 1, 5);
+    world->ops->attach(world, &busy.driven);
+    tr_sim_on_trace(sim, keep_line, &it);
+    tr_sim_advance(sim, TR_SECONDS(1));
+    assert_string_equal(it.first,
+                        "         1     1.000000000    0 -                 "
+                        "       step     -                -");
+    assert_int_equal(it.count, tr_sim_steps(sim));
+    world->ops->detach(world, &busy.driven);
+    tr_sim_free(sim);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_TE5_every_line_has_the_columns),
-        cmocka_unit_test(test_TE5_events_are_told_with_actor_and_type),
+        cmocka_unit_test(test_TE5_events_have_actor_and_type),
         cmocka_unit_test(test_TE5_a_replay_has_the_same_log),
         cmocka_unit_test(test_TE5_the_head_names_the_columns),
+        cmocka_unit_test(test_a_bare_world_traces_every_step),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

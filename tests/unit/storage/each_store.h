@@ -1,8 +1,10 @@
 /*
- * each_store.h - one test, each store: in memory, in a file, in a database.
+ * each_store.h - runs a test of another layer on each store: in memory, in an
+ * SQLite file, in PostgreSQL.
  *
- * EACH_OPEN makes three openers of one, IN_EACH three rows of a test. The
- * database server is the group's: each_start and each_end.
+ * EACH_OPEN makes three functions that open a fixture, IN_EACH three rows of a
+ * test. The database server belongs to the group of tests: each_start and
+ * each_end.
  */
 #ifndef TEST_STORAGE_EACH_STORE_H
 #define TEST_STORAGE_EACH_STORE_H
@@ -53,7 +55,7 @@ static inline void each_open(each_store *it)
     }
 }
 
-/* A database without our tables, as it is before the first start. */
+/* Drops our tables, so that the database is as before the first start. */
 static inline void each_clear_server(void)
 {
     PGconn *conn = PQconnectdb(pg_server_conninfo(each_server));
@@ -75,7 +77,7 @@ static inline void each_new(each_store *it, each_kind kind)
     each_open(it);
 }
 
-/* As a new process would find it; memory forgets, and so is left alone. */
+/* Closes and opens the store. The store in memory would be empty: not it. */
 static inline void each_reopen(each_store *it)
 {
     if (it->kind != EACH_MEMORY) {
@@ -97,7 +99,7 @@ static inline int each_free(each_store *it)
         "postgres: " #test, test, open##_postgres, close, NULL                 \
     }
 
-/* open_memory and so on, from open(void **state, each_kind kind). */
+/* Makes open_memory and so on from open(void **state, each_kind kind). */
 #define EACH_OPEN(open)                                                        \
     static int open##_memory(void **state)                                     \
     {                                                                          \

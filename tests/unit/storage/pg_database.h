@@ -1,9 +1,9 @@
 /*
- * pg_database.h - a database server for a group of tests, the store on it,
- * and a session beside it.
+ * pg_database.h - a database server for a group of tests, a store on it, and
+ * an administrator's session beside the store.
  *
- * The server is the group's: start_server and end_server. EMPTY makes a row
- * of a test whose database has none of our tables.
+ * The server belongs to the group of tests: start_server and end_server. EMPTY
+ * makes a row of a test whose database has none of our tables.
  */
 #ifndef TEST_STORAGE_PG_DATABASE_H
 #define TEST_STORAGE_PG_DATABASE_H
@@ -21,7 +21,7 @@
 
 #define TEXT_SIZE 600
 
-static pg_server *server;  // for the whole group
+static pg_server *server;  // of the whole group of tests
 
 static inline int start_server(void **state)
 {
@@ -37,7 +37,7 @@ static inline int end_server(void **state)
     return 0;
 }
 
-/* ---- the other side ---- */
+/* ---- the administrator's session ---- */
 
 static inline PGconn *admin_open(void)
 {
@@ -49,7 +49,7 @@ static inline PGconn *admin_open(void)
     return conn;
 }
 
-/* The first value of the last statement, or "". */
+/* Returns the first value of the last statement, or "". */
 static const char *admin_ask(PGconn *conn, const char *sql, char out[TEXT_SIZE])
 {
     PGresult *result = PQexec(conn, sql);
@@ -73,7 +73,7 @@ static inline void admin_do(const char *sql)
     PQfinish(conn);
 }
 
-/* Asks until the answer is the expected one. */
+/* Repeats the query until its answer is the expected one. */
 static inline void admin_until(PGconn *conn, const char *sql,
                                const char *expected)
 {

@@ -1,6 +1,6 @@
 /*
- * sqlite_file.h - a store in a file of its own, for tests, and what SQLite
- * itself finds there.
+ * sqlite_file.h - a store in a file of its own, for tests, and SQL on that
+ * file.
  *
  * IN_FOLDER makes a row of a test whose *state is a new folder.
  */
@@ -61,7 +61,7 @@ static inline tr_storage *open_store(const folder *it)
     return open_limited(it, NULL);
 }
 
-/* Runs SQL on the file with SQLite's own files; the first number it gives. */
+/* Runs SQL on the file through SQLite's own VFS. Returns the first number. */
 static inline int64_t sql_number(const folder *it, const char *sql)
 {
     sqlite3 *db;
@@ -121,7 +121,7 @@ static inline void copy_file(const char *from, const char *to)
 
 /* ---- events ---- */
 
-/* Appends `one`, and `two` with it unless it is NULL. */
+/* Appends `one` and, unless it is NULL, `two` in the same append. */
 static inline tr_err append_texts(tr_storage *store, const char *key,
                                   uint64_t last, const char *one,
                                   const char *two)
@@ -135,7 +135,7 @@ static inline tr_err append_texts(tr_storage *store, const char *key,
     return asked_run(&it, store);
 }
 
-/* "1:one 2:two", or what went wrong. */
+/* Reads all events as "1:one 2:two", or the error text. */
 static inline void read_texts(tr_storage *store, const char *key,
                               char out[LOADED_SIZE])
 {

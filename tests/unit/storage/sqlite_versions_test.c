@@ -1,6 +1,6 @@
 /*
- * sqlite_versions_test.c - the cache of stored versions: it may forget, but
- * what it says is what was put last.
+ * sqlite_versions_test.c - the cache of stored versions may lose a key, but a
+ * version that it finds is the one that was put last.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -28,7 +28,7 @@ static tri_store_bytes key_of(key_text *it, uint32_t number)
     return (tri_store_bytes){it->text, (size_t)size};
 }
 
-static void test_what_is_put_is_found_until_forgotten(void **state)
+static void test_a_version_is_found_until_the_cache_is_cleared(void **state)
 {
     tri_versions versions;
     tri_store_bytes key = {"a::b/c", 6}, part = {"a::b/", 5};
@@ -44,7 +44,7 @@ static void test_what_is_put_is_found_until_forgotten(void **state)
     tri_versions_put(&versions, key, 0);  // deleted: known to be absent
     assert_true(tri_versions_get(&versions, key, &version));
     assert_int_equal(version, 0);
-    tri_versions_forget(&versions);
+    tri_versions_clear(&versions);
     assert_false(tri_versions_get(&versions, key, &version));
     tri_versions_put(&versions, key, 1);
     assert_true(tri_versions_get(&versions, key, &version));
@@ -70,10 +70,10 @@ static void test_long_and_empty_keys_are_not_kept(void **state)
     tri_versions_fini(&versions);
 }
 
-/* Against an array that forgets nothing; small ones give slots away. */
+/* Compares the cache with an array of all versions. Small caches evict. */
 static void compare_with_all(uint32_t max)
 {
-    static uint64_t all[KEYS];  // version and one; 0: never put
+    static uint64_t all[KEYS];  // version + 1; 0: never put
     tri_versions versions;
     uint64_t dice = max, hits = 0, version;
     key_text text;
@@ -93,11 +93,11 @@ static void compare_with_all(uint32_t max)
         }
     }
     assert_true(hits > 0);
-    assert_true(versions.now.capacity <= (max < 4 ? 4 : max));
+    assert_true(versions.current.capacity <= (max < 4 ? 4 : max));
     tri_versions_fini(&versions);
 }
 
-static void test_what_is_found_is_what_was_put_last(void **state)
+static void test_the_version_that_is_found_was_put_last(void **state)
 {
     (void)state;
     compare_with_all(0);
@@ -107,7 +107,7 @@ static void test_what_is_found_is_what_was_put_last(void **state)
     compare_with_all(1 << 20);
 }
 
-static void test_nearly_all_are_found_while_there_is_room(void **state)
+static void test_most_keys_are_found_below_the_limit(void **state)
 {
     tri_versions versions;
     uint32_t found = 0;
@@ -125,11 +125,11 @@ static void test_nearly_all_are_found_while_there_is_room(void **state)
         found += tri_versions_get(&versions, key_of(&text, i), &version);
     }
     assert_true(found > KEYS * 9 / 10);
-    assert_true(versions.now.capacity <= KEYS * 4);
+    assert_true(versions.current.capacity <= KEYS * 4);
     tri_versions_fini(&versions);
 }
 
-static void test_offers_count_only_if_nothing_has_changed(void **state)
+static void test_offers_are_ignored_after_the_table_has_changed(void **state)
 {
     tri_versions versions;
     tri_store_bytes key = {"a::b/c", 6};
@@ -142,20 +142,20 @@ static void test_offers_count_only_if_nothing_has_changed(void **state)
     assert_true(tri_versions_get(&versions, key, &version));
     assert_int_equal(version, 1);
 
-    // A fold writes version 2; snapshots from before and amid show version 1.
+    // A fold writes version 2; snapshots from before and during it have 1.
     tri_versions_begin(&versions);
-    uint64_t amid = tri_versions_stamp(&versions);
+    uint64_t during = tri_versions_stamp(&versions);
     tri_versions_put(&versions, key, 2);
     tri_versions_offer(&versions, before, key, 1);
-    tri_versions_offer(&versions, amid, key, 1);
+    tri_versions_offer(&versions, during, key, 1);
     tri_versions_end(&versions);
     tri_versions_offer(&versions, before, key, 1);
-    tri_versions_offer(&versions, amid, key, 1);
+    tri_versions_offer(&versions, during, key, 1);
     assert_true(tri_versions_get(&versions, key, &version));
     assert_int_equal(version, 2);
 
     before = tri_versions_stamp(&versions);
-    tri_versions_forget(&versions);
+    tri_versions_clear(&versions);
     tri_versions_offer(&versions, before, key, 2);
     assert_false(tri_versions_get(&versions, key, &version));
     tri_versions_fini(&versions);
@@ -164,11 +164,11 @@ static void test_offers_count_only_if_nothing_has_changed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_what_is_put_is_found_until_forgotten),
+        cmocka_unit_test(test_a_version_is_found_until_the_cache_is_cleared),
         cmocka_unit_test(test_long_and_empty_keys_are_not_kept),
-        cmocka_unit_test(test_what_is_found_is_what_was_put_last),
-        cmocka_unit_test(test_nearly_all_are_found_while_there_is_room),
-        cmocka_unit_test(test_offers_count_only_if_nothing_has_changed),
+        cmocka_unit_test(test_the_version_that_is_found_was_put_last),
+        cmocka_unit_test(test_most_keys_are_found_below_the_limit),
+        cmocka_unit_test(test_offers_are_ignored_after_the_table_has_changed),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

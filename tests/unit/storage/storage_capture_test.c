@@ -1,6 +1,6 @@
 /*
- * storage_capture_test.c - the store for tests shows all calls and fails when
- * it is told to.
+ * storage_capture_test.c - the capturing store records all calls and injects
+ * errors.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -70,7 +70,7 @@ static void test_TE13_calls_are_captured(void **state)
     assert_false(tr_storage_captured(it->capture, 4, &seen));
 }
 
-static void test_ST13_the_inner_store_has_it_all(void **state)
+static void test_ST13_calls_reach_the_inner_store(void **state)
 {
     fixture *it = *state;
 
@@ -78,7 +78,7 @@ static void test_ST13_the_inner_store_has_it_all(void **state)
     assert_stored(it->inner, "a::b/c", "1:state");
 }
 
-static void test_the_nth_call_fails_alone(void **state)
+static void test_only_the_nth_call_fails(void **state)
 {
     fixture *it = *state;
     asked save = ask_save("a::b/c", 0, "x");
@@ -91,26 +91,26 @@ static void test_the_nth_call_fails_alone(void **state)
     assert_stored(it->inner, "a::b/c", "none");
     assert_true(tr_storage_captured(it->capture, 1, &seen));
     assert_int_equal(seen.err, TR_EIO);
-    // ST6: it is not tried again by the store, but by whoever wants to.
+    // ST6: the store does not retry; its caller may.
     assert_int_equal(asked_run(&save, it->capture), TR_OK);
     assert_int_equal(tr_storage_captured_count(it->capture), 3);
 }
 
-static void test_an_unknown_outcome_was_carried_out(void **state)
+static void test_an_injected_unknown_outcome_is_carried_out(void **state)
 {
     fixture *it = *state;
 
     tr_storage_fail_nth(it->capture, 1, TR_EUNKNOWN);
     assert_int_equal(save_text(it->capture, "a::b/c", 0, "x"), TR_EUNKNOWN);
     assert_stored(it->capture, "a::b/c", "1:x");
-    // A load whose outcome is unknown gives nothing, and nothing leaks.
+    // A load of unknown outcome answers without a state, and leaks nothing.
     tr_storage_fail_nth(it->capture, 1, TR_EUNKNOWN);
     assert_stored(it->capture, "a::b/c", "TR_EUNKNOWN");
 }
 
 #define SAVES 2000
 
-/* Bit i says whether save i failed. */
+/* failed[i]: save i failed. Returns how many did. */
 static uint32_t run_saves(tr_storage *store, uint64_t seed, bool failed[SAVES])
 {
     uint32_t count = 0;
@@ -147,12 +147,13 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_TE13_calls_are_captured, open_both,
                                         close_both),
-        cmocka_unit_test_setup_teardown(test_ST13_the_inner_store_has_it_all,
+        cmocka_unit_test_setup_teardown(test_ST13_calls_reach_the_inner_store,
                                         open_both, close_both),
-        cmocka_unit_test_setup_teardown(test_the_nth_call_fails_alone,
-                                        open_both, close_both),
-        cmocka_unit_test_setup_teardown(test_an_unknown_outcome_was_carried_out,
-                                        open_both, close_both),
+        cmocka_unit_test_setup_teardown(test_only_the_nth_call_fails, open_both,
+                                        close_both),
+        cmocka_unit_test_setup_teardown(
+            test_an_injected_unknown_outcome_is_carried_out, open_both,
+            close_both),
         cmocka_unit_test_setup_teardown(test_ST17_saves_fail_as_the_seed_says,
                                         open_both, close_both),
     };

@@ -1,7 +1,8 @@
 /*
- * storage_postgres_test.c - what is PostgreSQL's own: refused connections,
- * several stores on one database, and sizes. What every store promises is in
- * storage_test.c; servers that die are in storage_postgres_cut_test.c.
+ * storage_postgres_test.c - what only the store in PostgreSQL does: refused
+ * connections, several stores on one database, and sizes. Tests for every
+ * store are in storage_test.c, lost connections in
+ * storage_postgres_outage_test.c.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,12 +12,12 @@
 #include <cmocka.h>
 
 #include "troupe/sim.h"
-#include "unit/storage/hands.h"
 #include "unit/storage/pg_database.h"
+#include "unit/storage/shared_counters.h"
 
 /* ---- opening ---- */
 
-/* The connection is refused, and the text has all of these words. */
+/* The connection is refused, and the error text has all of these words. */
 static void assert_refused(const char *conninfo, const char *const words[])
 {
     char text[TEXT_SIZE];
@@ -35,13 +36,13 @@ static void assert_refused(const char *conninfo, const char *const words[])
     assert_null(strchr(text, '\n'));
 }
 
-static void test_ST15_no_server_says_what_was_tried(void **state)
+static void test_ST15_a_missing_server_is_named_in_the_error(void **state)
 {
     (void)state;
     assert_refused(
         "host=/nowhere port=7 dbname=shop user=shop",
         (const char *const[]){"/nowhere/.s.PGSQL.7", "start the server", NULL});
-    // A port that nobody listens on.
+    // A port without a server.
     assert_refused("host=127.0.0.1 port=1 dbname=shop user=shop",
                    (const char *const[]){"127.0.0.1", "port 1", "refused",
                                          "start the server", NULL});
@@ -65,7 +66,7 @@ static void test_ST15_a_wrong_password_is_refused(void **state)
              pg_server_folder(server));
     assert_refused(conninfo, (const char *const[]){"no password supplied",
                                                    "PGPASSWORD", NULL});
-    // With the right one it may come in, but not make a schema.
+    // With the right password the user may connect, but not make a schema.
     snprintf(conninfo, sizeof(conninfo),
              "host=%s dbname=postgres user=locked password=right",
              pg_server_folder(server));
@@ -129,6 +130,22 @@ static void test_a_simulated_world_is_refused(void **state)
         TR_EINVAL);
 }
 
+/* libpq repeats the name of a wrong option, however long it is. */
+static void test_ST15_a_long_message_of_libpq_is_cut(void **state)
+{
+    char conninfo[2048], text[4096] = "";
+    tr_storage *store;
+    tr_storage_options options = {
+        .size = sizeof(options), .text = text, .text_size = sizeof(text)};
+
+    (void)state;
+    memset(conninfo, 'x', sizeof(conninfo));
+    memcpy(conninfo + sizeof(conninfo) - 3, "=1", 3);
+    assert_int_equal(tr_storage_postgres_with(&store, conninfo, &options),
+                     TR_ESTORAGE);
+    assert_non_null(strstr(text, "xxxx"));
+}
+
 typedef struct opener {
     bool is_open;
 } opener;
@@ -143,8 +160,8 @@ static void open_and_close(void *arg)
     tr_storage_close(store);
 }
 
-/* All find an empty database, one makes the tables. */
-static void test_several_may_make_the_tables(void **state)
+/* All stores find an empty database, and one makes the tables. */
+static void test_several_stores_may_make_the_tables_at_once(void **state)
 {
     tri_world *world = tri_world_posix();
     tri_thread *threads[4];
@@ -187,7 +204,7 @@ static asked ask_fence(uint32_t shard, uint64_t epoch)
     return it;
 }
 
-/* The old owner knows the version, but not that it was replaced. */
+/* The old owner has the right version, but a lower epoch. */
 static void test_ST10_a_replaced_owner_is_fenced(void **state)
 {
     tr_storage *before = open_store(), *after = open_store();
@@ -212,16 +229,20 @@ static void test_ST10_a_replaced_owner_is_fenced(void **state)
     tr_storage_close(after);
 }
 
-/* Whoever holds the fence comes first; the other one looks again after it. */
-static void test_ST10_a_fence_waits_for_saves_on_their_way(void **state)
+/* The save waits for the transaction that raises the fence, and sees it. */
+static void test_ST10_a_save_that_waits_for_a_raised_fence_is_refused(
+    void **state)
 {
     tr_storage *store = open_store();
     PGconn *admin = admin_open();
     asked fence = ask_fence(0, 7);
-    asked save = ask_save("a::b/c", 1, "late");
+    asked save = ask_save("a::b/c", 0, "one");
 
     (void)state;
-    assert_int_equal(save_text(store, "a::b/c", 0, "one"), TR_OK);
+    save.op.epoch = 1;
+    assert_int_equal(asked_run(&save, store), TR_OK);
+    save.op.number = 1;
+    save.op.bytes = bytes_of("late");
     PGconn *owner = admin_open();
     char text[TEXT_SIZE];
     (void)admin_ask(owner, "BEGIN", text);
@@ -242,21 +263,21 @@ static void test_ST10_a_fence_waits_for_saves_on_their_way(void **state)
     tr_storage_close(store);
 }
 
-/* Each increment is won exactly once, whichever store it came through. */
+/* Each version of a key is saved once, through one of the stores. */
 static void test_ST10_stores_compete_for_keys(void **state)
 {
     tr_storage *stores[2] = {open_store(), open_store()};
 
     (void)state;
-    hands_compete(stores, 2, 100);
+    increment_in_threads(stores, 2, 100);
     tr_storage_close(stores[0]);
     tr_storage_close(stores[1]);
 }
 
 /* ---- sizes ---- */
 
-/* Two writers of one stream: the second one adds nothing at all. */
-static void test_events_are_not_torn(void **state)
+/* Of two appends after the same event the second one adds no event. */
+static void test_a_refused_append_adds_no_event(void **state)
 {
     tr_storage *store = open_store();
     const tri_store_bytes events[] = {bytes_of("a"), bytes_of("b"),
@@ -268,7 +289,7 @@ static void test_events_are_not_torn(void **state)
     append.op.events = events;
     append.op.event_count = 2;
     assert_int_equal(asked_run(&append, store), TR_OK);
-    append.op.event_count = 3;  // beyond what is there, from the start again
+    append.op.event_count = 3;  // after event 0 again, and longer
     assert_int_equal(asked_run(&append, store), TR_EFENCED);
     assert_string_equal(append.op.text,
                         "OperationFailed(version 2 is stored, 0 was expected)");
@@ -279,8 +300,8 @@ static void test_events_are_not_torn(void **state)
     tr_storage_close(store);
 }
 
-/* An answer has a limit; what is beyond is left out, and that is said. */
-static void test_many_bytes_of_events_are_cut(void **state)
+/* Rows that do not fit are left out, and `more` is set. */
+static void test_a_read_stops_at_the_size_limit_of_an_answer(void **state)
 {
     tr_storage *store = open_store();
     size_t size = TRI_STORE_ROWS_SIZE + 1;
@@ -314,22 +335,22 @@ static void test_many_bytes_of_events_are_cut(void **state)
     tr_storage_close(store);
 }
 
-/* More than one batch, shards without a fence, large and empty states. */
-static void test_a_crowd_saves_at_once(void **state)
+/* Several batches, shards without a fence, large and empty states. */
+static void test_many_saves_at_once_go_through_several_batches(void **state)
 {
-    enum { CROWD = 3000 };
+    enum { SAVES = 3000 };
     tr_storage *store = open_store();
-    asked *saves = calloc(CROWD, sizeof(*saves));
-    char(*keys)[32] = calloc(CROWD, sizeof(*keys));
-    char *bytes = calloc(1, CROWD * 2);
+    asked *saves = calloc(SAVES, sizeof(*saves));
+    char(*keys)[32] = calloc(SAVES, sizeof(*keys));
+    char *bytes = calloc(1, SAVES * 2);
     tri_list list;
 
     (void)state;
     for (uint64_t round = 0; round < 3; round++) {
         tri_list_init(&list);
-        for (uint32_t i = 0; i < CROWD; i++) {
-            snprintf(keys[i], sizeof(keys[i]), "crowd::key/%u",
-                     i * 7919 % CROWD);
+        for (uint32_t i = 0; i < SAVES; i++) {
+            snprintf(keys[i], sizeof(keys[i]), "many::key/%u",
+                     i * 7919 % SAVES);
             saves[i] = ask_save(keys[i], round, NULL);
             saves[i].op.bytes = (tri_store_bytes){bytes, i * 2};
             saves[i].op.shard = i % 700;
@@ -337,7 +358,7 @@ static void test_a_crowd_saves_at_once(void **state)
             tri_list_push_back(&list, &saves[i].op.link);
         }
         tri_storage_submit_all(store, &list);
-        for (uint32_t i = 0; i < CROWD; i++) {
+        for (uint32_t i = 0; i < SAVES; i++) {
             asked_wait(&saves[i]);
             assert_string_equal(saves[i].op.text, "");
             assert_int_equal(saves[i].op.version, round + 1);
@@ -352,20 +373,21 @@ static void test_a_crowd_saves_at_once(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        EMPTY(test_ST15_no_server_says_what_was_tried),
+        EMPTY(test_ST15_a_missing_server_is_named_in_the_error),
         EMPTY(test_ST15_a_wrong_password_is_refused),
+        EMPTY(test_ST15_a_long_message_of_libpq_is_cut),
         EMPTY(test_ST15_a_missing_database_is_named),
         EMPTY(test_a_newer_layout_is_refused),
         EMPTY(test_tables_of_another_program_are_left_alone),
         EMPTY(test_a_simulated_world_is_refused),
-        EMPTY(test_several_may_make_the_tables),
+        EMPTY(test_several_stores_may_make_the_tables_at_once),
         EMPTY(test_ST9_states_survive_a_restart),
         EMPTY(test_ST10_a_replaced_owner_is_fenced),
-        EMPTY(test_ST10_a_fence_waits_for_saves_on_their_way),
+        EMPTY(test_ST10_a_save_that_waits_for_a_raised_fence_is_refused),
         EMPTY(test_ST10_stores_compete_for_keys),
-        EMPTY(test_events_are_not_torn),
-        EMPTY(test_many_bytes_of_events_are_cut),
-        EMPTY(test_a_crowd_saves_at_once),
+        EMPTY(test_a_refused_append_adds_no_event),
+        EMPTY(test_a_read_stops_at_the_size_limit_of_an_answer),
+        EMPTY(test_many_saves_at_once_go_through_several_batches),
     };
 
     return cmocka_run_group_tests(tests, start_server, end_server);

@@ -1,6 +1,6 @@
 /*
- * storage_sqlite_test.c - the store in a file: it is there after a restart,
- * folds its journal, finds damaged states, and shares its file.
+ * storage_sqlite_test.c - the store in a file: states survive a restart, the
+ * journal is folded, damaged states are found, and the file can be shared.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "unit/storage/hands.h"
+#include "unit/storage/shared_counters.h"
 #include "unit/storage/sqlite_file.h"
 
 static void test_states_survive_a_restart(void **state)
@@ -48,7 +48,7 @@ static const tri_sqlite_limits small = {
     .log_pages = 32,
 };
 
-/* Saves rounds of all keys, each round at once; then all must be there. */
+/* Saves all keys, in rounds; the saves of a round are one batch. */
 static void save_rounds(tr_storage *store, uint32_t from, uint32_t to)
 {
     asked ops[KEYS];
@@ -91,15 +91,15 @@ static void test_the_journal_is_bounded_and_folded(void **state)
     for (uint32_t round = 0; round < rounds; round++) {
         save_rounds(store, round, round + 1);
         check_round(store, round);
-        // Twice the limit forces a fold; a round comes on top of that, and
-        // while a generation is folded half as much comes in again.
+        // Twice the limit forces a fold. A round is added to that, and half
+        // as much again while a generation is folded.
         assert_in_range(sql_number(*state, "SELECT count(*) FROM journal"), 1,
                         5 * KEYS);
     }
     assert_true(sql_number(*state, "SELECT folded FROM mark") > 0);
     assert_in_range(sql_number(*state, "SELECT count(*) FROM state"), 1, KEYS);
     tr_storage_close(store);
-    // What was not folded yet is found in the journal again.
+    // States that are not folded yet are found in the journal.
     store = open_store(*state);
     check_round(store, rounds - 1);
     tr_storage_close(store);
@@ -115,7 +115,7 @@ static void test_an_idle_store_folds_everything(void **state)
     save_rounds(store, 0, 2);
     delete.op.number = 2;
     assert_int_equal(asked_run(&delete, store), TR_OK);
-    // The last row stays in the journal; see sqlite_fold.c.
+    // The journal keeps its last row; see sqlite_fold.c.
     while (sql_number(*state, "SELECT count(*) FROM journal") > 1) {
     }
     assert_int_equal(sql_number(*state, "SELECT count(*) FROM state"),
@@ -125,7 +125,7 @@ static void test_an_idle_store_folds_everything(void **state)
     tr_storage_close(store);
 }
 
-/* SQLite sums its log only: a flipped bit in a page is for us to find. */
+/* SQLite has no checksums of database pages: our sums find the damage. */
 static void test_ST16_a_damaged_row_is_an_error(void **state)
 {
     static const tri_sqlite_limits idle = {.idle = 1};
@@ -144,7 +144,7 @@ static void test_ST16_a_damaged_row_is_an_error(void **state)
     assert_stored(store, "a::b/2", "TR_ESTORAGE");
     assert_stored(store, "a::b/3", "2:3 in 1");
     tr_storage_close(store);
-    // Of the journal it is found at once.
+    // Damage in the journal is found when the file is opened.
     (void)sql_number(*state, "UPDATE journal SET bytes = 'x'");
     (void)sql_number(*state, "UPDATE mark SET folded = 0");
     assert_refused(*state, "the file is damaged");
@@ -159,7 +159,7 @@ static void test_two_stores_see_each_other(void **state)
     asked fence = ask_for(TR_STORE_FENCE, NULL);
 
     for (uint32_t i = 0; i < 30; i++) {
-        // Both fold what the other one saved.
+        // Each folds what the other one saved.
         save_rounds(i % 2 == 0 ? one : two, i, i + 1);
         check_round(i % 2 == 0 ? two : one, i);
         check_round(i % 2 == 0 ? one : two, i);
@@ -167,17 +167,19 @@ static void test_two_stores_see_each_other(void **state)
     assert_int_equal(save_text(two, "a::b/0", 29, "stale"), TR_EFENCED);
     fence.op.epoch = 2;
     assert_int_equal(asked_run(&fence, one), TR_OK);
-    assert_int_equal(save_text(two, "a::b/0", 30, "epoch 0"), TR_EFENCED);
+    asked late = ask_save("a::b/0", 30, "epoch 1");
+    late.op.epoch = 1;
+    assert_int_equal(asked_run(&late, two), TR_EFENCED);
     tr_storage_close(one);
     tr_storage_close(two);
     assert_intact(*state);
 }
 
 /*
- * What one remembers of the table by key, from its own folds and from loads,
- * is worth nothing once another has folded.
+ * Versions that a store has cached, from its folds and from loads, are not
+ * used after another store has written.
  */
-static void test_ST12_a_remembered_version_is_not_trusted_for_ever(void **state)
+static void test_ST12_cached_versions_go_when_another_store_writes(void **state)
 {
     tr_storage *one = open_limited(*state, &small);
     tr_storage *two = open_limited(*state, &small);
@@ -197,7 +199,7 @@ static void test_ST12_a_remembered_version_is_not_trusted_for_ever(void **state)
     assert_intact(*state);
 }
 
-static void test_a_load_tells_the_writer_the_version(void **state)
+static void test_a_load_puts_its_version_into_the_cache(void **state)
 {
     tr_storage *store = open_store(*state);
     tri_sqlite_store *inner = tri_container_of(store, tri_sqlite_store, base);
@@ -207,7 +209,7 @@ static void test_a_load_tells_the_writer_the_version(void **state)
     assert_true(
         tri_versions_get(&inner->versions, bytes_of("a::b/c"), &version));
     assert_int_equal(version, 0);
-    // The writer's first transaction finds that nobody else has written.
+    // The first transaction of the writer keeps the cache: no one else wrote.
     assert_int_equal(save_text(store, "a::b/d", 0, "other"), TR_OK);
     assert_true(
         tri_versions_get(&inner->versions, bytes_of("a::b/c"), &version));
@@ -224,7 +226,7 @@ static void test_a_load_tells_the_writer_the_version(void **state)
 #define COUNTS_EACH 60
 #define OPENINGS    20
 
-/* Each process runs this, which returns 0, and all do it at once. */
+/* Calls `run` in several processes at once; each must return 0. */
 static void in_processes(int (*run)(const folder *it), const folder *it)
 {
     pid_t children[PROCESSES];
@@ -244,7 +246,7 @@ static void in_processes(int (*run)(const folder *it), const folder *it)
     }
 }
 
-/* Without any check of the test's, which is the parent's; NULL: said why. */
+/* Opens the store in a child, where assertions cannot be used. */
 static tr_storage *open_in_process(const folder *it,
                                    const tri_sqlite_limits *limits)
 {
@@ -259,15 +261,16 @@ static tr_storage *open_in_process(const folder *it,
     return store;
 }
 
-/* Adds to counters that all processes share; 0 if all went well. */
+/* Increments counters that all processes share. Returns 0 on success. */
 static int count_up(const folder *it)
 {
-    hand one = {.store = open_in_process(it, &small), .wins = COUNTS_EACH};
+    incrementer one = {.store = open_in_process(it, &small),
+                       .wanted = COUNTS_EACH};
 
     if (one.store == NULL) {
         return 1;
     }
-    hand_count_up(&one);
+    incrementer_run(&one);
     tr_storage_close(one.store);
     return one.bad == 0 ? 0 : 2;
 }
@@ -292,7 +295,7 @@ static int open_and_close(const folder *it)
     return 0;
 }
 
-/* Whoever comes first makes the tables; the others find them. */
+/* The first process makes the tables; the others find them. */
 static void test_processes_open_a_new_file_at_once(void **state)
 {
     for (int round = 0; round < OPENINGS; round++) {
@@ -309,8 +312,8 @@ int main(void)
         IN_FOLDER(test_an_idle_store_folds_everything),
         IN_FOLDER(test_ST16_a_damaged_row_is_an_error),
         IN_FOLDER(test_two_stores_see_each_other),
-        IN_FOLDER(test_ST12_a_remembered_version_is_not_trusted_for_ever),
-        IN_FOLDER(test_a_load_tells_the_writer_the_version),
+        IN_FOLDER(test_ST12_cached_versions_go_when_another_store_writes),
+        IN_FOLDER(test_a_load_puts_its_version_into_the_cache),
         IN_FOLDER(test_processes_open_a_new_file_at_once),
         IN_FOLDER(test_processes_share_a_file),
     };

@@ -4,6 +4,7 @@
 #ifndef TEST_STORAGE_STORE_CALLS_H
 #define TEST_STORAGE_STORE_CALLS_H
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +14,7 @@
 #include "base/world.h"
 #include "storage/storage.h"
 
-/* An op and the word its caller waits on. */
+/* A store request, and the word that its caller waits on. */
 typedef struct asked {
     tri_store_op op;
     _Atomic(uint32_t) answers;
@@ -55,7 +56,7 @@ static inline void asked_wait(asked *it)
     }
 }
 
-/* Submits and waits; says how it ended. */
+/* Submits and waits. Returns the error. */
 static inline tr_err asked_run(asked *it, tr_storage *store)
 {
     asked_submit(it, store);
@@ -81,8 +82,9 @@ static inline tr_err save_text(tr_storage *store, const char *key,
     return asked_run(&it, store);
 }
 
-/* "version:state", "none", or the error's name. */
 #define LOADED_SIZE 256
+
+/* Loads as "version:state", "none", or the name of the error. */
 static inline const char *load_text(tr_storage *store, const char *key,
                                     char out[LOADED_SIZE])
 {
@@ -107,7 +109,7 @@ static inline const char *load_text(tr_storage *store, const char *key,
         assert_string_equal(load_text(store, key, loaded_), expected);         \
     } while (0)
 
-/* ---- a folder of its own ---- */
+/* ---- a folder for one test ---- */
 
 #define FOLDER_SIZE 256
 
@@ -140,14 +142,14 @@ static inline void folder_clean(const folder *it)
     }
 }
 
-/* Fails if a test has left something else. */
+/* Removes the folder; fails if it has other files than a database's. */
 static inline int folder_remove(const folder *it)
 {
     folder_clean(it);
     return rmdir(it->path);
 }
 
-/* How much longer a long test runs. */
+/* Returns by how much long tests are multiplied: TR_TEST_SCALE, or 1. */
 static inline uint32_t test_scale(void)
 {
     const char *text = getenv("TR_TEST_SCALE");

@@ -1,6 +1,6 @@
 /*
- * vfs_sqlite_test.c - SQLite on a world's files: it works, alone and shared,
- * and no failing file operation harms what was committed.
+ * vfs_sqlite_test.c - SQLite works on the files of a world, with one
+ * connection and with several, in one process and in several.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,102 +10,10 @@
 
 #include <cmocka.h>
 
-#include "storage/vfs_sqlite.h"
-#include "support/fail_world.h"
 #include "unit/storage/sqlite_file.h"
+#include "unit/storage/vfs_database.h"
 
-#define PATH_SIZE  (FOLDER_SIZE + 32)
-#define TEXT_SIZE  256
-#define BUSY_MS    60000
-#define ROWS_EACH  50
-#define POINTS_MAX 20000  // file operations of the largest scenario, far off
-
-typedef struct fixture {
-    folder folder;
-    tri_world *world;
-    tri_sqlite_vfs *vfs;
-} fixture;
-
-static int open_fixture(void **state)
-{
-    fixture *it = calloc(1, sizeof(*it));
-
-    if (it == NULL || !folder_make(&it->folder)) {
-        return -1;
-    }
-    it->world = tri_world_posix();
-    *state = it;
-    return tri_sqlite_vfs_open(&it->vfs, it->world) == TR_OK ? 0 : -1;
-}
-
-static int close_fixture(void **state)
-{
-    fixture *it = *state;
-
-    tri_sqlite_vfs_close(it->vfs);
-    int result = folder_remove(&it->folder);
-    free(it);
-    return result;
-}
-
-static int open_with(const char *path, tri_sqlite_vfs *vfs, sqlite3 **out)
-{
-    int code =
-        sqlite3_open_v2(path, out, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE,
-                        tri_sqlite_vfs_name(vfs));
-    if (code == SQLITE_OK) {
-        sqlite3_busy_timeout(*out, BUSY_MS);
-    }
-    return code;
-}
-
-static sqlite3 *open_db(fixture *it)
-{
-    sqlite3 *db;
-
-    assert_int_equal(open_with(it->folder.database, it->vfs, &db), SQLITE_OK);
-    return db;
-}
-
-static int run(sqlite3 *db, const char *sql)
-{
-    return sqlite3_exec(db, sql, NULL, NULL, NULL);
-}
-
-static void must(sqlite3 *db, const char *sql)
-{
-    if (run(db, sql) != SQLITE_OK) {
-        fail_msg("%s: %s", sql, sqlite3_errmsg(db));
-    }
-}
-
-/* The first column of the first row. */
-static void ask(sqlite3 *db, const char *sql, char out[TEXT_SIZE])
-{
-    sqlite3_stmt *statement;
-
-    assert_int_equal(sqlite3_prepare_v2(db, sql, -1, &statement, NULL),
-                     SQLITE_OK);
-    assert_int_equal(sqlite3_step(statement), SQLITE_ROW);
-    snprintf(out, TEXT_SIZE, "%s",
-             (const char *)sqlite3_column_text(statement, 0));
-    sqlite3_finalize(statement);
-}
-
-static void must_say(sqlite3 *db, const char *sql, const char *expected)
-{
-    char text[TEXT_SIZE];
-
-    ask(db, sql, text);
-    assert_string_equal(text, expected);
-}
-
-static void make_wal(sqlite3 *db)
-{
-    must_say(db, "PRAGMA journal_mode=WAL", "wal");
-    must(db, "PRAGMA synchronous=FULL");
-    must(db, "CREATE TABLE IF NOT EXISTS t (id INTEGER PRIMARY KEY, v TEXT)");
-}
+#define ROWS_EACH 50
 
 /* ---- one connection ---- */
 
@@ -147,7 +55,7 @@ static void test_last_close_removes_log_and_index(void **state)
     assert_int_not_equal(access(path, F_OK), 0);
 }
 
-static void test_many_regions_of_the_index(void **state)
+static void test_an_index_of_many_regions_is_mapped(void **state)
 {
     fixture *it = *state;
     sqlite3 *db = open_db(it);
@@ -170,7 +78,7 @@ static void test_many_regions_of_the_index(void **state)
     assert_int_equal(sqlite3_close(db), SQLITE_OK);
 }
 
-static void test_rollback_journal_works_too(void **state)
+static void test_a_rollback_journal_works(void **state)
 {
     fixture *it = *state;
     sqlite3 *db = open_db(it);
@@ -198,7 +106,7 @@ static void test_temporary_files_leave_nothing(void **state)
     assert_int_equal(sqlite3_close(db), SQLITE_OK);
 }
 
-static void test_time_is_the_worlds(void **state)
+static void test_the_time_comes_from_the_world(void **state)
 {
     fixture *it = *state;
     sqlite3 *db = open_db(it);
@@ -240,14 +148,14 @@ static void test_two_connections_see_each_other(void **state)
     must(two, "COMMIT");
     must_say(two, "SELECT count(*) FROM t", "2");
 
-    // Only one writes.
+    // Only one connection may write.
     sqlite3_busy_timeout(two, 0);
     must(one, "BEGIN IMMEDIATE");
     assert_int_equal(run(two, "BEGIN IMMEDIATE"), SQLITE_BUSY);
     must(one, "COMMIT");
     must(two, "BEGIN IMMEDIATE; INSERT INTO t (v) VALUES ('c'); COMMIT");
 
-    // The first to close is not the last: the log stays for the other.
+    // Closing one connection leaves the log for the other.
     assert_int_equal(sqlite3_close(one), SQLITE_OK);
     must_say(two, "SELECT count(*) FROM t", "3");
     assert_int_equal(sqlite3_close(two), SQLITE_OK);
@@ -263,7 +171,7 @@ static void test_rollback_locks_exclude(void **state)
     sqlite3_busy_timeout(one, 0);
     sqlite3_busy_timeout(two, 0);
 
-    // RESERVED lets readers in, but no second writer.
+    // RESERVED allows readers, but no second writer.
     must(one, "BEGIN IMMEDIATE; INSERT INTO t (v) VALUES ('a')");
     must_say(two, "SELECT count(*) FROM t", "0");
     assert_int_equal(run(two, "BEGIN IMMEDIATE"), SQLITE_BUSY);
@@ -288,8 +196,8 @@ static void test_rollback_locks_exclude(void **state)
     assert_int_equal(sqlite3_close(three), SQLITE_OK);
 }
 
-/* SQLite's own VFS and ours agree about files and locks. */
-static void test_it_shares_with_the_unix_vfs(void **state)
+/* SQLite's own VFS and ours use the same files and locks. */
+static void test_a_database_is_shared_with_the_unix_vfs(void **state)
 {
     fixture *it = *state;
     sqlite3 *ours = open_db(it);
@@ -312,7 +220,7 @@ static void test_it_shares_with_the_unix_vfs(void **state)
     assert_int_equal(sqlite3_close(ours), SQLITE_OK);
 }
 
-/* Adds ROWS_EACH rows, each in its own transaction; 0 if all went well. */
+/* Adds ROWS_EACH rows, each in its own transaction. Returns SQLITE_OK. */
 static int add_rows(const char *path, tri_sqlite_vfs *vfs)
 {
     sqlite3 *db;
@@ -328,15 +236,6 @@ static int add_rows(const char *path, tri_sqlite_vfs *vfs)
     }
     sqlite3_close(db);
     return code;
-}
-
-static void check_rows(fixture *it, const char *expected)
-{
-    sqlite3 *db = open_db(it);
-
-    must_say(db, "SELECT count(*) FROM t", expected);
-    must_say(db, "PRAGMA integrity_check", "ok");
-    assert_int_equal(sqlite3_close(db), SQLITE_OK);
 }
 
 typedef struct adder {
@@ -398,8 +297,8 @@ static void test_two_processes_write(void **state)
     check_rows(it, "150");
 }
 
-/* A process that ends in the middle leaves its committed rows and no locks. */
-static void test_a_dead_process_holds_nothing(void **state)
+/* A process ends in a transaction: committed rows stay, its locks go. */
+static void test_an_ended_process_holds_no_lock(void **state)
 {
     fixture *it = *state;
     int status;
@@ -427,8 +326,8 @@ static void test_a_dead_process_holds_nothing(void **state)
     assert_int_equal(sqlite3_close(db), SQLITE_OK);
 }
 
-/* After a crash of the machine the index may be an old one: it is not used. */
-static void test_an_old_index_is_thrown_away(void **state)
+/* After a crash of the machine the index file may be old: it is not used. */
+static void test_an_index_left_by_a_crash_is_discarded(void **state)
 {
     fixture *it = *state;
     char index[PATH_SIZE];
@@ -458,179 +357,23 @@ static void test_an_old_index_is_thrown_away(void **state)
     assert_int_equal(sqlite3_close(db), SQLITE_OK);
 }
 
-/* ---- failing file operations ---- */
-
-static void test_a_commit_needs_its_sync(void **state)
-{
-    fixture *it = *state;
-    fail_world *fail = fail_world_new(it->world);
-    tri_sqlite_vfs *vfs;
-    sqlite3 *db;
-
-    assert_int_equal(tri_sqlite_vfs_open(&vfs, fail_world_of(fail)), TR_OK);
-    assert_int_equal(open_with(it->folder.database, vfs, &db), SQLITE_OK);
-    make_wal(db);
-    fail_world_arm(fail, 1, FAIL_SYNC);
-    assert_int_equal(run(db, "INSERT INTO t (v) VALUES ('a')") & 0xff,
-                     SQLITE_IOERR);
-    fail_world_arm(fail, 0, FAIL_ONCE);
-    must_say(db, "SELECT count(*) FROM t", "0");
-    must(db, "INSERT INTO t (v) VALUES ('b')");
-    assert_int_equal(sqlite3_close(db), SQLITE_OK);
-    tri_sqlite_vfs_close(vfs);
-    fail_world_free(fail);
-    check_rows(it, "1");
-}
-
-#define BATCHES 6
-#define BATCH_SQL                                                              \
-    "BEGIN IMMEDIATE;"                                                         \
-    "INSERT INTO t (v) VALUES (hex(zeroblob(600))), (hex(zeroblob(600)));"     \
-    "UPDATE n SET batches = batches + 1;"                                      \
-    "COMMIT"
-
-/* What is there before each run of the scenario: a database with no batch. */
-static void prepare(fixture *it, const char *journal)
-{
-    char sql[64];
-
-    folder_clean(&it->folder);
-    sqlite3 *db = open_db(it);
-    snprintf(sql, sizeof(sql), "PRAGMA journal_mode=%s", journal);
-    must(db, "PRAGMA synchronous=OFF");
-    must(db, sql);
-    must(db, "CREATE TABLE t (id INTEGER PRIMARY KEY, v TEXT)");
-    must(db, "CREATE TABLE n (batches INTEGER)");
-    must(db, "INSERT INTO n VALUES (0)");
-    assert_int_equal(sqlite3_close(db), SQLITE_OK);
-}
-
-/*
- * Two connections write in turn, with checkpoints in between; an error is
- * answered by a rollback and the next batch. Returns how many batches were
- * acknowledged; *unclear counts those that failed, and may be there or not.
- */
-static int write_batches(fixture *it, tri_sqlite_vfs *vfs, int *unclear)
-{
-    sqlite3 *dbs[2] = {NULL, NULL};
-    int acknowledged = 0;
-
-    *unclear = 0;
-    for (int i = 0; i < 2; i++) {
-        if (open_with(it->folder.database, vfs, &dbs[i]) == SQLITE_OK) {
-            sqlite3_busy_timeout(dbs[i], 0);
-            (void)run(dbs[i], "PRAGMA synchronous=FULL");
-            (void)run(dbs[i], "PRAGMA wal_autocheckpoint=8");
-        }
-    }
-    for (int i = 0; i < BATCHES; i++) {
-        sqlite3 *db = dbs[i % 2];
-        if (run(db, BATCH_SQL) == SQLITE_OK) {
-            acknowledged++;
-            continue;
-        }
-        (*unclear)++;
-        if (!sqlite3_get_autocommit(db)) {
-            (void)run(db, "ROLLBACK");
-        }
-    }
-    for (int i = 0; i < 2; i++) {
-        assert_int_equal(sqlite3_close(dbs[i]), SQLITE_OK);
-    }
-    return acknowledged;
-}
-
-/* Nothing acknowledged is lost, nothing is there by half. */
-static void check_batches(fixture *it, int acknowledged, int unclear)
-{
-    sqlite3 *db = open_db(it);
-    char text[TEXT_SIZE];
-
-    sqlite3_busy_timeout(db, 0);
-    must(db, "PRAGMA synchronous=OFF");
-    must_say(db, "PRAGMA integrity_check", "ok");
-    ask(db, "SELECT batches FROM n", text);
-    int batches = atoi(text);
-    assert_in_range(batches, acknowledged, acknowledged + unclear);
-    ask(db, "SELECT count(*) FROM t", text);
-    assert_int_equal(atoi(text), 2 * batches);
-    must_say(db, "SELECT count(*) FROM t WHERE length(v) <> 1200", "0");
-    must(db, BATCH_SQL);
-    assert_int_equal(sqlite3_close(db), SQLITE_OK);
-}
-
-static void fail_every_point(fixture *it, const char *journal, fail_kind kind)
-{
-    fail_world *fail = fail_world_new(it->world);
-    tri_sqlite_vfs *vfs;
-    int failures = 0;
-    uint64_t n;
-
-    assert_int_equal(tri_sqlite_vfs_open(&vfs, fail_world_of(fail)), TR_OK);
-    for (n = 1; n < POINTS_MAX; n++) {
-        int unclear;
-        prepare(it, journal);
-        fail_world_arm(fail, n, kind);
-        int acknowledged = write_batches(it, vfs, &unclear);
-        bool failed = fail_world_has_failed(fail);
-        fail_world_arm(fail, 0, FAIL_ONCE);
-        check_batches(it, acknowledged, unclear);
-        failures += unclear;
-        if (!failed) {
-            assert_int_equal(acknowledged, BATCHES);
-            break;
-        }
-    }
-    assert_in_range(n, 50, POINTS_MAX - 1);
-    assert_true(failures > 0);
-    tri_sqlite_vfs_close(vfs);
-    fail_world_free(fail);
-}
-
-static void test_wal_survives_each_failure(void **state)
-{
-    fail_every_point(*state, "WAL", FAIL_ONCE);
-}
-
-static void test_wal_survives_a_lost_disk(void **state)
-{
-    fail_every_point(*state, "WAL", FAIL_ON);
-}
-
-static void test_journal_survives_each_failure(void **state)
-{
-    fail_every_point(*state, "DELETE", FAIL_ONCE);
-}
-
-static void test_journal_survives_a_lost_disk(void **state)
-{
-    fail_every_point(*state, "DELETE", FAIL_ON);
-}
-
 int main(void)
 {
-#define VFS_TEST(name)                                                         \
-    cmocka_unit_test_setup_teardown(name, open_fixture, close_fixture)
     const struct CMUnitTest tests[] = {
         VFS_TEST(test_rows_survive_a_reopen),
         VFS_TEST(test_last_close_removes_log_and_index),
-        VFS_TEST(test_many_regions_of_the_index),
-        VFS_TEST(test_rollback_journal_works_too),
+        VFS_TEST(test_an_index_of_many_regions_is_mapped),
+        VFS_TEST(test_a_rollback_journal_works),
         VFS_TEST(test_temporary_files_leave_nothing),
-        VFS_TEST(test_time_is_the_worlds),
+        VFS_TEST(test_the_time_comes_from_the_world),
         VFS_TEST(test_a_missing_folder_is_an_error),
         VFS_TEST(test_two_connections_see_each_other),
         VFS_TEST(test_rollback_locks_exclude),
-        VFS_TEST(test_it_shares_with_the_unix_vfs),
+        VFS_TEST(test_a_database_is_shared_with_the_unix_vfs),
         VFS_TEST(test_two_threads_write),
         VFS_TEST(test_two_processes_write),
-        VFS_TEST(test_a_dead_process_holds_nothing),
-        VFS_TEST(test_an_old_index_is_thrown_away),
-        VFS_TEST(test_a_commit_needs_its_sync),
-        VFS_TEST(test_wal_survives_each_failure),
-        VFS_TEST(test_wal_survives_a_lost_disk),
-        VFS_TEST(test_journal_survives_each_failure),
-        VFS_TEST(test_journal_survives_a_lost_disk),
+        VFS_TEST(test_an_ended_process_holds_no_lock),
+        VFS_TEST(test_an_index_left_by_a_crash_is_discarded),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -2,8 +2,10 @@
  * deadletter_test.c - what nobody handles, and where what is left goes
  * (DL1..DL9, DR1..DR5, X41, X52).
  */
+#include "support/core.h"
 #include "support/fixture.h"
 
+#include "system/deadletter.h"
 #include "system/layers.h"
 
 static uint64_t dead_count(stage *s)
@@ -34,13 +36,12 @@ static void recorded(stage *s)
     assert_int_equal(dead_count(s), count + 1);
     assert_true(stage_logged(s, "dead letter: Say to gone"));
     // The newest record of the ring is this one.
-    tri_layers *layers = tri_layers_of(s->sys);
-    tri_lock_take(&layers->dead_lock);
-    tri_dead_record *newest =
-        &layers->dead[(layers->dead_count - 1) % TRI_DEAD_RING];
+    tri_dead_letters *all = &tri_layers_of(s->sys)->dead;
+    tri_lock_take(&all->lock);
+    tri_dead_record *newest = &all->ring[(all->count - 1) % TRI_DEAD_RING];
     assert_string_equal(newest->type, "Say");
     assert_true(tr_ref_eq(newest->to, a));
-    tri_lock_drop(&layers->dead_lock);
+    tri_lock_drop(&all->lock);
 }
 
 static void test_DL1_DL3_DL4_T12_a_dead_letter_is_recorded(void **state)
@@ -94,6 +95,16 @@ static void test_DL1_each_reason_has_a_text(void **state)
     }
 }
 
+static void test_DL_every_reason_has_the_text_of_its_table(void **state)
+{
+    (void)state;
+#define TR_X(name, number, text)                                               \
+    assert_string_equal(tr_dead_reason_text(TR_DEAD_##name), text);
+    TR_DEAD_REASONS(TR_X)
+#undef TR_X
+    assert_non_null(tr_dead_reason_text((tr_dead_reason)77));
+}
+
 static void flood(stage *s)
 {
     enum { MANY = TRI_DEAD_RING + 100 };
@@ -101,10 +112,10 @@ static void flood(stage *s)
         tr_tell(s->sys, TR_NOBODY, Strange);
     }
     assert_int_equal(dead_count(s), MANY);  // all are counted
-    tri_layers *layers = tri_layers_of(s->sys);
-    tri_lock_take(&layers->dead_lock);
-    uint32_t logged = layers->dead_logged;
-    tri_lock_drop(&layers->dead_lock);
+    tri_dead_letters *all = &tri_layers_of(s->sys)->dead;
+    tri_lock_take(&all->lock);
+    uint32_t logged = all->logged;
+    tri_lock_drop(&all->lock);
     assert_true(logged <= TRI_DEAD_LOGGED);  // a few are logged
     tr_sim_advance(s->sim, TR_SECONDS(2));
     tr_tell(s->sys, TR_NOBODY, Strange);
@@ -190,7 +201,7 @@ static void drains(stage *s)
                      TR_EINVAL);
 }
 
-static void test_DR1_DR2_DR3_DR4_DL6_MB8_where_the_rest_goes(void **state)
+static void test_DR1_DR2_DR3_DR4_DL6_MB8_remaining_mail_is_drained(void **state)
 {
     (void)state;
     virtually(drains);
@@ -232,7 +243,7 @@ static void questions(stage *s)
     }
 }
 
-static void test_DR5_S13_X47_a_pending_question_is_answered(void **state)
+static void test_DR5_S13_X47_a_pending_request_is_answered(void **state)
 {
     (void)state;
     virtually(questions);
@@ -244,7 +255,7 @@ static void closing_counts(stage *s)
     tr_tell(s->sys, TR_NOBODY, Strange);
     // Its last words, when /system ends, are for a probe that is gone: dead
     // letters are closed after that.
-    tri_actor_from who = tri_enter((tr_from){.sys = s->sys});
+    tri_caller who = tri_enter((tr_from){.sys = s->sys});
     tr_ref ref = tri_spawn_under(
         &who, s->sys->system, &player,
         TR_OPTIONS(tr_spawn_options, AS_(s, (.says = POST_STOP))), 0);
@@ -305,10 +316,12 @@ int main(void)
         cmocka_unit_test(test_DL1_DL3_DL4_T12_a_dead_letter_is_recorded),
         cmocka_unit_test(test_DL5_C6_RG9_X52_why_a_message_is_dead),
         cmocka_unit_test(test_DL1_each_reason_has_a_text),
+        cmocka_unit_test(test_DL_every_reason_has_the_text_of_its_table),
         cmocka_unit_test(test_DL2_DL3_X41_a_flood_is_counted_and_not_logged),
         cmocka_unit_test(test_DL5_X41_an_unread_event_makes_no_other),
-        cmocka_unit_test(test_DR1_DR2_DR3_DR4_DL6_MB8_where_the_rest_goes),
-        cmocka_unit_test(test_DR5_S13_X47_a_pending_question_is_answered),
+        cmocka_unit_test(
+            test_DR1_DR2_DR3_DR4_DL6_MB8_remaining_mail_is_drained),
+        cmocka_unit_test(test_DR5_S13_X47_a_pending_request_is_answered),
         cmocka_unit_test(test_DL8_SH13_the_report_counts_dead_letters),
         cmocka_unit_test(test_DL5_X41_the_newest_dead_letters_can_be_read),
     };

@@ -2,9 +2,11 @@
  * guardian_test.c - the top of the tree, paths, names (GD1..GD15, SV23..SV29,
  * X19, X39..X41). Covers TE8 and TE9.
  */
+#include <stdatomic.h>
+
 #include "support/fixture.h"
 
-#include "core/lifecycle.h"
+#include "support/core.h"
 
 /* ---- the tree ---- */
 
@@ -85,7 +87,7 @@ static void test_GD9_GD10_C13_paths_and_refs(void **state)
 static tr_ref play_in_system(stage *s, const char *name,
                              const tr_supervision *policy)
 {
-    tri_actor_from who = tri_enter((tr_from){.sys = s->sys});
+    tri_caller who = tri_enter((tr_from){.sys = s->sys});
     tr_ref ref = tri_spawn_under(&who, s->sys->system, &player,
                                  TR_OPTIONS(tr_spawn_options, .name = name,
                                             .supervision = policy, AS_(s, ())),
@@ -100,37 +102,72 @@ static void spawned_below_user(stage *s)
     tr_actor_info info = {.size = sizeof(info)};
     assert_int_equal(tr_actor_info_of(s->sys, a, &info), TR_OK);
     assert_true(tr_ref_eq(info.parent, tr_lookup(s->sys, "/user")));
-    // SP22: the library's own go below /system.
-    tr_ref b = play_in_system(s, "b", NULL);
-    assert_true(tr_ref_eq(tr_lookup(s->sys, "/system/b"), b));
-    (void)gotten(s, b);
 }
 
-static void test_SP1_SP21_SP22_GD11_X19_spawn_is_below_user(void **state)
+static void test_SP1_SP21_GD11_X19_spawn_is_below_user(void **state)
 {
     (void)state;
     everywhere(spawned_below_user);
+}
+
+static uint32_t children_of(stage *s, const char *path)
+{
+    static tr_actor_info all[64];
+    tr_ref parent = tr_lookup(s->sys, path);
+    uint32_t found = 0;
+    all[0].size = sizeof(all[0]);
+    size_t count = tr_actors(s->sys, all, 64);
+    assert_true(count <= 64);
+    for (size_t i = 0; i < count; i++) {
+        found += tr_ref_eq(all[i].parent, parent);
+    }
+    return found;
+}
+
+static void on_note(void *user, const tr_type *type, const void *event)
+{
+    (void)user;
+    (void)type;
+    (void)event;
+}
+
+static void library_below_system(stage *s)
+{
+    uint32_t mine = children_of(s, "/user"), own = children_of(s, "/system");
+    // The library makes an actor that gets the events.
+    assert_int_equal(tr_on_event(s->sys, Note, on_note, NULL), TR_OK);
+    assert_int_equal(children_of(s, "/system"), own + 1);
+    assert_int_equal(children_of(s, "/user"), mine);
+}
+
+static void test_SP22_the_librarys_actors_are_below_system(void **state)
+{
+    (void)state;
+    everywhere(library_below_system);
 }
 
 /* ---- extra top levels ---- */
 
 static void top_levels(stage *s)
 {
-    tr_ref a = PLAY(s, "a", ());
+    tr_ref a = tr_top_level(s->sys, player, .name = "extra", AS_(s, ()));
+    assert_int_equal(tr_ref_err(a), TR_OK);
+    tr_ref again = tr_top_level(s->sys, player, .name = "extra", AS_(s, ()));
+    assert_int_equal(tr_ref_err(again), TR_EEXIST);
     tr_ref b = CHILD(s, a, "b", ());
-    assert_int_equal(tr_top_level(s->sys, "extra", a), TR_OK);
-    assert_int_equal(tr_top_level(s->sys, "extra", a), TR_EEXIST);
     static const char *const bad[] = {"user", "system", "temp", "deadLetters",
-                                      "",     "a/b",    "$x",   "white space"};
+                                      "",     "a/b",    "$x",   "white space",
+                                      NULL};
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-        assert_int_equal(tr_top_level(s->sys, bad[i], a), TR_EINVAL);
+        tr_ref ref = tr_top_level(s->sys, player, .name = bad[i], AS_(s, ()));
+        assert_int_equal(tr_ref_err(ref), TR_EINVAL);
     }
-    assert_int_equal(tr_top_level(s->sys, "nobody", TR_NOBODY), TR_EINVAL);
     assert_true(tr_ref_eq(tr_lookup(s->sys, "/extra"), a));
     assert_true(tr_ref_eq(tr_lookup(s->sys, "/extra/b"), b));
     // The tree is in use now: the window is closed, and that is logged.
-    assert_int_equal(tr_top_level(s->sys, "late", a), TR_ECLOSED);
-    assert_true(stage_logged(s, "/late comes too late"));
+    tr_ref late = tr_top_level(s->sys, player, .name = "late", AS_(s, ()));
+    assert_int_equal(tr_ref_err(late), TR_ECLOSED);
+    assert_true(stage_logged(s, "/late cannot be a top level"));
 }
 
 static void test_GD3_GD7_GD8_GD9_X39_extra_top_levels(void **state)
@@ -167,7 +204,7 @@ static void test_DL9_X41_mail_to_dead_letters_is_a_dead_letter(void **state)
 static void users_policy(stage *s)
 {
     tr_ref a = PLAY(s, "a", ());
-    mourn(s, a);
+    watch_end(s, a);
     tr_tell(s->sys, a, Fail);
     assert_int_equal(ended(s, a), TR_FAILED);  // /user stops its children
     // Those of others have the system's policy.
@@ -192,11 +229,12 @@ static void test_SV24_GD12_the_policy_of_user_is_configured(void **state)
 
 static void escalation_ends_all(stage *s)
 {
+    s->failure = TR_EUSER;
     tr_ref other = PLAY(s, "other", (.says = POST_STOP));
     assert_int_equal(tr_started(s->sys, other, 0), TR_OK);
     tr_ref a = PLAY(s, "a", (),
                     .supervision = TR_SUPERVISE(.on_failure = TR_ESCALATE));
-    mourn(s, other);
+    watch_end(s, other);
     tr_tell(s->sys, a, Fail);
     heard(s, "other post_stop");
     assert_int_equal(ended(s, other), TR_STOPPED);
@@ -214,10 +252,11 @@ static void test_SV23_SV29_GD6_an_escalation_to_the_top_ends_the_system(
 /* No policy of the program makes the root restart a guardian. */
 static void root_is_fixed(stage *s)
 {
+    s->failure = TR_EUSER;
     tr_ref b = play_in_system(s, "b", TR_SUPERVISE(.on_failure = TR_ESCALATE));
     tr_ref a = PLAY(s, "a", (.says = POST_STOP));
     assert_int_equal(tr_started(s->sys, a, 0), TR_OK);
-    mourn(s, b);
+    watch_end(s, b);
     tr_tell(s->sys, b, Fail);
     (void)ended(s, b);
     heard(s, "a post_stop");  // the whole system ends
@@ -234,18 +273,43 @@ static void test_SV25_SV26_SV28_guardians_are_never_restarted(void **state)
         root_is_fixed);
 }
 
+/* The scope of a policy does not reach from /user to /system. */
+static void escalation_spares_system(stage *s)
+{
+    s->failure = TR_EUSER;
+    tr_ref user = tr_lookup(s->sys, "/user");
+    tr_ref a = PLAY(s, "a", (),
+                    .supervision = TR_SUPERVISE(.on_failure = TR_ESCALATE));
+    watch_end(s, a);
+    tr_tell(s->sys, a, Fail);
+    (void)ended(s, a);
+    (void)joined(s, user);
+    quiet(s);
+    assert_int_equal(tr_ref_err(tr_lookup(s->sys, "/system")), TR_OK);
+}
+
+static void test_SV23_a_scope_does_not_reach_other_guardians(void **state)
+{
+    (void)state;
+    with_options(
+        TR_OPTIONS(tr_system_options, .workers = 2,
+                   .supervision = TR_SUPERVISE(.scope = TR_ALL_FOR_ONE),
+                   .user_supervision = TR_SUPERVISE(.scope = TR_ALL_FOR_ONE)),
+        escalation_spares_system);
+}
+
 /* The end of /user, for whatever reason, is the end of the system. */
 static void user_ends(stage *s)
 {
     tr_ref a = PLAY(s, "a", ());
-    mourn(s, a);
-    tri_actor_from who = tri_enter((tr_from){.sys = s->sys});
+    watch_end(s, a);
+    tri_caller who = tri_enter((tr_from){.sys = s->sys});
     tri_signal(who.worker, s->sys->user, s->sys->user_id, TRI_SIG_STOP);
     tri_leave(&who);
     (void)ended(s, a);
     tr_ref user = {tri_cell_ref(s->sys, s->sys->user).cell, s->sys->user_id};
     (void)joined(s, user);
-    // Acquire: pairs with tri_system_begin_end.
+    // Acquire: pairs with tri_shutdown_begin.
     while (s->sim == NULL &&
            !atomic_load_explicit(&s->sys->terminating, memory_order_acquire)) {
     }
@@ -259,19 +323,56 @@ static void test_DW27_the_end_of_user_ends_the_system(void **state)
     everywhere(user_ends);
 }
 
+/*
+ * An outside thread that has found the system open spawns when /user has ended
+ * meanwhile: the spawn fails, and nothing of it is left behind.
+ */
+static void spawn_too_late(stage *s)
+{
+    tri_caller who = tri_enter((tr_from){.sys = s->sys});
+    tri_signal(who.worker, s->sys->user, s->sys->user_id, TRI_SIG_STOP);
+    tri_leave(&who);
+    tr_ref user = {tri_cell_ref(s->sys, s->sys->user).cell, s->sys->user_id};
+    (void)joined(s, user);
+    // Acquire: pairs with tri_cell_free.
+    while (atomic_load_explicit(&s->sys->user->id, memory_order_acquire) ==
+           s->sys->user_id) {
+        if (s->sim != NULL) {
+            tr_sim_advance(s->sim, TR_MS(1));
+        }
+    }
+    for (int i = 0; i < 3; i++) {
+        who = tri_enter((tr_from){.sys = s->sys});
+        tr_ref late = tri_spawn_under(
+            &who, s->sys->user, &player,
+            TR_OPTIONS(tr_spawn_options, .name = i < 2 ? "late" : NULL), 0);
+        tri_leave(&who);
+        assert_int_equal(tr_ref_err(late), TR_ESTOPPED);
+    }
+}
+
+static void test_SP23_a_spawn_that_races_with_the_end_of_user(void **state)
+{
+    (void)state;
+    everywhere(spawn_too_late);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_GD1_GD2_GD4_GD5_GD15_C11_the_top_of_the_tree),
         cmocka_unit_test(test_GD9_GD10_C13_paths_and_refs),
-        cmocka_unit_test(test_SP1_SP21_SP22_GD11_X19_spawn_is_below_user),
+        cmocka_unit_test(test_SP1_SP21_GD11_X19_spawn_is_below_user),
+        cmocka_unit_test(test_SP22_the_librarys_actors_are_below_system),
         cmocka_unit_test(test_GD3_GD7_GD8_GD9_X39_extra_top_levels),
         cmocka_unit_test(test_DL9_X41_mail_to_dead_letters_is_a_dead_letter),
         cmocka_unit_test(test_SV24_GD12_the_policy_of_user_is_configured),
         cmocka_unit_test(
             test_SV23_SV29_GD6_an_escalation_to_the_top_ends_the_system),
         cmocka_unit_test(test_SV25_SV26_SV28_guardians_are_never_restarted),
+        cmocka_unit_test(test_SV23_a_scope_does_not_reach_other_guardians),
         cmocka_unit_test(test_DW27_the_end_of_user_ends_the_system),
+        cmocka_unit_test(test_SP23_a_spawn_that_races_with_the_end_of_user),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -228,7 +228,7 @@ static inline void expect_no_start(fixture *f, tr_ref ref, const char *a,
     assert_non_null(strstr(result.text, c));
 }
 
-#define spawn_doomed(f, A, ...)                                                \
+#define spawn_failing(f, A, ...)                                               \
     tr_spawn((f)->sys, A, .storage = (f)->store, .joinable = true,             \
              .supervision = TR_SUPERVISE(.on_failure = TR_STOP), __VA_ARGS__)
 
@@ -263,10 +263,10 @@ static inline uint64_t snapshot_version(fixture *f, const char *key)
     return version;
 }
 
+/* Overwrites the snapshot; a store deletes it only together with the events. */
 static inline void drop_snapshot(fixture *f, const char *key)
 {
-    asked it = ask_for(TR_STORE_DELETE, key);
-    it.op.number = snapshot_version(f, key);
+    asked it = ask_save(key, snapshot_version(f, key), "gone");
     assert_true(it.op.number > 0);
     assert_int_equal(asked_run(&it, f->inner), TR_OK);
     tri_store_op_fini(&it.op);

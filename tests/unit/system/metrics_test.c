@@ -94,10 +94,12 @@ static void test_PA5_metrics_follow_mail_and_lives(void **state)
     TR_MUST(tr_system_open(&sys, .world = tr_sim_world(sim), .log_level = 9));
     tr_metrics_snapshot first = now(sys);
     tr_ref ref = tr_spawn(sys, subject);
-    tr_ref other = tr_spawn(sys, subject);
+    tr_ref bad = tr_spawn(sys, subject);
+    tr_ref worse = tr_spawn(
+        sys, subject, .supervision = TR_SUPERVISE(.on_limit = TR_ESCALATE));
     tr_sim_advance(sim, TR_SECONDS(1));
-    assert_int_equal(now(sys).spawned, first.spawned + 2);
-    assert_int_equal(now(sys).actors, first.actors + 2);
+    assert_int_equal(now(sys).spawned, first.spawned + 3);
+    assert_int_equal(now(sys).actors, first.actors + 3);
 
     tr_tell(sys, ref, Nap);
     tr_sim_advance(sim, TR_MS(1));
@@ -120,11 +122,13 @@ static void test_PA5_metrics_follow_mail_and_lives(void **state)
     tr_stop(sys, ref);
     tr_sim_advance(sim, TR_SECONDS(1));
     assert_int_equal(now(sys).ended, first.ended + 1);
-    assert_int_equal(now(sys).actors, first.actors + 1);
+    assert_int_equal(now(sys).actors, first.actors + 2);
     for (int i = 0; i < 4; i++) {  // more than three restarts in a second
-        tr_tell(sys, other, Break);
+        tr_tell(sys, bad, Break);
+        tr_tell(sys, worse, Break);
     }
     tr_sim_advance(sim, TR_SECONDS(1));
+    assert_int_equal(now(sys).given_up, 1);
     assert_int_equal(now(sys).escalations, 1);
 
     char text[1 << 16];
@@ -132,7 +136,7 @@ static void test_PA5_metrics_follow_mail_and_lives(void **state)
     static const char *const lines[] = {
         "actors_spawned_total", "actors_ended_total", "messages_total",
         "failures_total",       "restarts_total",     "escalations_total",
-        "dead_letters_total",   "unhandled_total"};
+        "dead_letters_total",   "unhandled_total",    "given_up_total"};
     for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
         char line[64];
         snprintf(line, sizeof(line), "\ntroupe_%s{system=\"troupe\"} ",

@@ -1,12 +1,14 @@
 /*
  * nomem_system_test.c - memory that is not there, the other half.
  *
- * The scenario of nomem_test.c again with the parts it leaves out: routers,
+ * The scenario of out_of_memory_test.c again with the parts it leaves out: routers,
  * topics, blocking calls, joins, stores.
  */
+#include <stdatomic.h>
+
 #include "support/stage.h"
 
-#include "core/runtime.h"
+#include "support/core.h"
 
 TR_MESSAGE(Parcel, (const char *, text), (tr_ref, back));
 
@@ -92,8 +94,9 @@ static void other_half(stage *it, tr_storage *store)
         tr_probe_free(probe);  // its own calls end the process instead
     }
     (void)!tr_dispatcher_add(it->sys, "more", .threads = 2);
-    tr_ref top = stage_spawn(it, .dispatcher = "pinned");
-    (void)!tr_top_level(it->sys, "top", top);
+    (void)stage_spawn(it, .dispatcher = "pinned");
+    (void)tr_top_level(it->sys, puppets, .name = "top",
+                       TR_INIT(puppets, .stage = it));
     (void)!tr_on_event(it->sys, tr_unhandled, NULL, NULL);
     tr_ref keeper = tr_spawn(it->sys, keepers, .name = "keeper",
                              .storage = store, .joinable = true,
@@ -112,7 +115,8 @@ static void other_half(stage *it, tr_storage *store)
     stage_pass(it, TR_SECONDS(2));
 }
 
-static void test_rule_27_the_nth_allocation_fails_elsewhere(void **state)
+static void test_rule_27_the_nth_allocation_fails_in_the_system_layer(
+    void **state)
 {
     enum { ALL = 5000 };
     int64_t n = 0;
@@ -139,7 +143,8 @@ static void test_rule_27_the_nth_allocation_fails_elsewhere(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_rule_27_the_nth_allocation_fails_elsewhere),
+        cmocka_unit_test(
+            test_rule_27_the_nth_allocation_fails_in_the_system_layer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

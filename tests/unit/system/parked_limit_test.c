@@ -2,13 +2,15 @@
  * parked_limit_test.c - max_parked: when as many turns wait as may, whatever
  * would wait says TR_ELIMIT, leaves nothing behind, and works again later.
  */
+#include <stdatomic.h>
+
 #include "support/stage.h"
 
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "core/runtime.h"
+#include "support/core.h"
 
 TR_STATE(Jar, (int64_t, value));
 TR_REQUEST(Fill, tr_none, (uint64_t, seen));
@@ -63,7 +65,7 @@ static tr_err act_sleep_or_note(tr_ctx *ctx, puppet *self, const Act *m,
     return TR_OK;
 }
 
-static void test_rule_27_as_many_turns_wait_as_may(void **state)
+static void test_rule_27_waits_beyond_max_parked_are_refused(void **state)
 {
     stage it;
     tr_storage *store;
@@ -76,15 +78,15 @@ static void test_rule_27_as_many_turns_wait_as_may(void **state)
     stage_open_seed(&it, 1, &options);
     s.other = it.two;
     tr_ref jar = tr_spawn(it.sys, jars, .name = "jar", .storage = store);
-    stage_settle(&it);
+    stage_run_ready(&it);
     for (int i = 0; i < 1000 && atomic_load(&it.note_count) == 0; i++) {
         stage_tell(&it, stage_spawn(&it, .soft_limit = 0), act_sleep_or_note,
                    NULL);
-        stage_settle(&it);
+        stage_run_ready(&it);
     }
     assert_int_equal(atomic_load(&it.note_count), 1);
     tr_tell(it.sys, jar, Fill, .seen = (uint64_t)(uintptr_t)&s);
-    stage_settle(&it);
+    stage_run_ready(&it);
     assert_int_equal(s.count, CALLS);
     for (int i = 0; i < CALLS; i++) {
         if (s.said[i] == TR_OK) {
@@ -115,7 +117,7 @@ static void test_rule_27_as_many_turns_wait_as_may(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_rule_27_as_many_turns_wait_as_may),
+        cmocka_unit_test(test_rule_27_waits_beyond_max_parked_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -12,8 +12,8 @@
 
 #include <troupe/troupe.h>
 
-#include "core/lifecycle.h"
 #include "storage/storage.h"
+#include "support/core.h"
 
 TR_MESSAGE(Value, (int64_t, cents), (const char *, memo), (uint32_t, starts));
 TR_REQUEST(Add, Value, (int64_t, cents), (const char *, memo));

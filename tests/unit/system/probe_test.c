@@ -3,6 +3,8 @@
  * asked, watched, joined and told anything; and what a probe expects in vain
  * ends the process with a text.
  */
+#include <stdatomic.h>
+
 #include "support/stage.h"
 
 #include <signal.h>
@@ -114,7 +116,7 @@ static void test_a_probe_may_be_asked(void **state)
     stage_tell(&it, it.one, act_ask_probe, &err);
     (void)tr_expect(it.probe, TR_SECONDS(1), Act);
     tr_expect_nothing(it.probe, TR_SECONDS(1));
-    stage_settle(&it);
+    stage_run_ready(&it);
     expect_err(err, TR_ENOREPLY);
     stage_close(&it);
 }
@@ -149,13 +151,13 @@ static void test_DW21_K20_a_probe_may_be_watched_and_joined(void **state)
         v.ref = tr_probe_ref(probe);
         stage_tell(&it, it.one, act_wait_for_probe, &v);
         tr_poison(it.sys, v.ref);
-        stage_settle(&it);
+        stage_run_ready(&it);
         if (reads) {
             tr_expect_nothing(probe, TR_SECONDS(1));
         }
         expect_err(v.joined, TR_EUSER);  // it waits
         tr_probe_free(probe);
-        stage_settle(&it);
+        stage_run_ready(&it);
         expect_ok(v.joined);
         assert_int_equal(v.result.reason, TR_STOPPED);
         expect_notes(&it, 1000 + TR_STOPPED);
@@ -181,7 +183,7 @@ static void test_DW21_T19_a_thread_that_asks_may_be_joined(void **state)
     expect_err(
         stage_ask_for(&it, it.one, act_wait_for_asker, &v, TR_SECONDS(5)),
         TR_ETIMEDOUT);
-    stage_settle(&it);
+    stage_run_ready(&it);
     expect_ok(v.joined);
     assert_int_equal(v.result.reason, TR_STOPPED);
     expect_notes(&it, 1000 + TR_STOPPED);
@@ -210,13 +212,13 @@ static void test_T6_T19_only_a_reply_answers_a_thread(void **state)
     stage_open(&it);
     tr_ref gone = it.three;
     tr_kill(it.sys, gone);
-    stage_settle(&it);
+    stage_run_ready(&it);
     expect_ok(tr_ask(it.sys, it.one, &done, TR_SECONDS(5), Act,
                      .fn = (uint64_t)(uintptr_t)act_noise,
                      .arg = (uint64_t)(uintptr_t)&gone));
     assert_int_equal(done.value, 2);
     assert_int_equal(stage_dead(&it, TR_DEAD_DRAINED), 1);  // what was told
-    stage_settle(&it);
+    stage_run_ready(&it);
     assert_int_equal(atomic_load(&it.note_count), 0);
     stage_close(&it);
 }

@@ -7,6 +7,7 @@
  */
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -16,7 +17,7 @@
 
 #include <troupe/troupe.h>
 
-#include "cluster/directory.h"
+#include "cluster/virtual/shard.h"
 #include "unit/storage/each_store.h"
 
 enum { MANY = 40 };

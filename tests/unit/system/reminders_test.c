@@ -1,187 +1,8 @@
 /*
  * reminders_test.c - reminders on virtual time: systems come and go over one
- * store, handlers fail, stores fail, memory ends.
+ * store, handlers fail, stores fail. reminders_nomem_test.c has the rest.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
-
-#include <troupe/troupe.h>
-
-#include "../storage/store_calls.h"
-#include "core/runtime.h"
-
-enum { SCENARIO_MAX = 600, RANG_MAX = 2048 };
-
-/* ---- the actor ---- */
-
-TR_MESSAGE(Ring, (int64_t, number), (const char *, text));
-TR_MESSAGE(Plain, (int64_t, number));
-TR_REQUEST(Ask, tr_none, (int64_t, delay), (int64_t, period),
-           (const char *, name), (int64_t, number));
-TR_REQUEST(Drop, tr_none, (const char *, name));
-TR_REQUEST(Wrong, tr_none, (int32_t, how));
-TR_STATE(Clock, (int64_t, count));
-
-/* What the tests look at; everything runs in one thread. */
-static struct {
-    tr_nanos at[RANG_MAX];
-    int64_t number[RANG_MAX];
-    int rang;
-    tr_sim *sim;
-    int fails;  // so many handlers fail
-    int then;   // 1: sets it anew, 2: forgets it, 3: puts it aside,
-                // 4: sets another
-} seen;
-
-static tr_err on_ring(tr_ctx *ctx, Clock *self, const Ring *m)
-{
-    (void)self;
-    assert_string_equal(m->text, "ding");
-    if (seen.fails > 0) {
-        seen.fails--;
-        return tr_fail(ctx, TR_EFAILED, "not now");
-    }
-    if (seen.then == 3) {
-        seen.then = 0;
-        (void)tr_after(ctx, TR_SECONDS(30), Plain, .number = 3);
-        return tr_stash(ctx, m);
-    }
-    assert_true(seen.rang < RANG_MAX);
-    seen.at[seen.rang] = tr_sim_now(seen.sim);
-    seen.number[seen.rang++] = m->number;
-    int then = seen.then;
-    seen.then = 0;
-    return then == 1   ? tr_remind(ctx, "r", TR_SECONDS(5), 0, Ring,
-                                   .number = 100, .text = "ding")
-           : then == 4 ? tr_remind(ctx, "s", TR_SECONDS(5), 0, Ring,
-                                   .number = 200, .text = "ding")
-           : then == 2 ? tr_forget(ctx, "r")
-                       : TR_OK;
-}
-
-static tr_err on_ask(tr_ctx *ctx, Clock *self, const Ask *m)
-{
-    (void)self;
-    TR_OR_REFUSE(ctx, m,
-                 tr_remind(ctx, m->name, m->delay, m->period, Ring,
-                           .number = m->number, .text = "ding"));
-    return tr_reply(ctx, m);
-}
-
-static tr_err on_drop(tr_ctx *ctx, Clock *self, const Drop *m)
-{
-    (void)self;
-    TR_OR_REFUSE(ctx, m, tr_forget(ctx, m->name));
-    return tr_reply(ctx, m);
-}
-
-static tr_err on_wrong(tr_ctx *ctx, Clock *self, const Wrong *m)
-{
-    char name[130];
-    (void)self;
-    memset(name, 'x', sizeof(name));
-    name[129] = '\0';
-    TR_OR_REFUSE(ctx, m,
-                 m->how == 0   ? tr_remind(ctx, "r", 1, 0, Plain)
-                 : m->how == 1 ? tr_remind(ctx, "r", -1, 0, Ring)
-                 : m->how == 2 ? tr_remind(ctx, "r", 1, -1, Ring)
-                 : m->how == 3 ? tr_remind(ctx, "", 1, 0, Ring)
-                 : m->how == 4 ? tr_remind(ctx, name, 1, 0, Ring)
-                               : tr_remind(ctx, "r", INT64_MAX, 0, Ring));
-    return tr_reply(ctx, m);
-}
-
-static tr_err on_plain(tr_ctx *ctx, Clock *self, const Plain *m)
-{
-    (void)self;
-    (void)m;
-    tr_unstash_all(ctx);
-    return TR_OK;
-}
-
-TR_ACTOR(timepiece, Clock, TR_ON_REMINDER(Ring, on_ring), TR_ON(Ask, on_ask),
-         TR_ON(Drop, on_drop), TR_ON(Wrong, on_wrong), TR_ON(Plain, on_plain));
-
-/* ---- one store, one world, systems that come and go ---- */
-
-typedef struct fixture {
-    tr_sim *sim;
-    tr_system *sys;
-    tr_storage *memory, *store;
-} fixture;
-
-static void up(fixture *f)
-{
-    TR_MUST(
-        tr_system_open(&f->sys, .world = tr_sim_world(f->sim), .log_level = 9));
-    TR_MUST(tr_host(
-        f->sys, timepiece, .storage = f->store, .idle = TR_SECONDS(20),
-        .spawn = TR_OPTIONS(tr_spawn_options,
-                            .supervision = TR_SUPERVISE(.backoff_min = 1))));
-}
-
-static void down(fixture *f)
-{
-    assert_int_equal(tr_system_close(f->sys, 0), TR_OK);
-    f->sys = NULL;
-}
-
-static int open_all(void **state)
-{
-    static fixture f;
-    memset(&seen, 0, sizeof(seen));
-    TR_MUST(tr_sim_new(&f.sim, 7));
-    seen.sim = f.sim;
-    TR_MUST(tr_storage_memory(&f.memory));
-    TR_MUST(tr_storage_capture(&f.store, f.memory));
-    up(&f);
-    *state = &f;
-    return 0;
-}
-
-static int close_all(void **state)
-{
-    fixture *f = *state;
-    if (f->sys != NULL) {
-        down(f);
-    }
-    tr_storage_close(f->store);
-    tr_storage_close(f->memory);
-    tr_sim_free(f->sim);
-    return 0;
-}
-
-static tr_err remind(fixture *f, const char *key, const char *name,
-                     tr_nanos delay, tr_nanos period, int64_t number)
-{
-    return tr_ask(f->sys, tr_virtual(f->sys, "timepiece", key), NULL,
-                  TR_SECONDS(5), Ask, .delay = delay, .period = period,
-                  .name = name, .number = number);
-}
-
-static tr_err forget(fixture *f, const char *key, const char *name)
-{
-    return tr_ask(f->sys, tr_virtual(f->sys, "timepiece", key), NULL,
-                  TR_SECONDS(5), Drop, .name = name);
-}
-
-static void pass(fixture *f, tr_nanos span)
-{
-    tr_sim_advance(f->sim, span);
-}
-
-static void expect_at(int i, tr_nanos at)
-{
-    assert_true(i < seen.rang);
-    assert_true(seen.at[i] >= at);
-    assert_true(seen.at[i] < at + TR_MS(200));
-}
+#include "unit/system/timepiece.h"
 
 static void test_a_reminder_activates_its_actor_once(void **state)
 {
@@ -284,7 +105,7 @@ static void test_a_handler_may_set_and_forget_its_own(void **state)
 }
 
 /* That the service has not heard of another yet says nothing of this one. */
-static void test_ST6_a_handler_may_set_another(void **state)
+static void test_ST9_a_handler_may_set_another(void **state)
 {
     fixture *f = *state;
     tr_nanos start = tr_sim_now(f->sim);
@@ -300,7 +121,7 @@ static void test_ST6_a_handler_may_set_another(void **state)
     assert_int_equal(seen.rang, 2);  // both are done
 }
 
-static void test_what_was_put_aside_is_not_done(void **state)
+static void test_a_stashed_reminder_is_not_completed(void **state)
 {
     fixture *f = *state;
     seen.then = 3;
@@ -313,7 +134,7 @@ static void test_what_was_put_aside_is_not_done(void **state)
     assert_int_equal(seen.rang, 1);
 }
 
-static void test_a_failed_handler_gets_it_again(void **state)
+static void test_a_failed_handler_gets_the_reminder_again(void **state)
 {
     fixture *f = *state;
     seen.fails = 3;
@@ -325,7 +146,7 @@ static void test_a_failed_handler_gets_it_again(void **state)
     assert_int_equal(seen.rang, 1);
 }
 
-static void test_what_is_not_stored_as_done_comes_again(void **state)
+static void test_a_reminder_not_stored_as_handled_comes_again(void **state)
 {
     static const tr_err errs[] = {TR_ESTORAGE, TR_EUNKNOWN};
     fixture *f = *state;
@@ -404,7 +225,7 @@ static void test_more_reminders_than_an_answer_holds(void **state)
     tri_store_op_fini(&left.op);
 }
 
-static void test_a_message_that_cannot_be_read_stays(void **state)
+static void test_a_reminder_that_cannot_be_read_stays_stored(void **state)
 {
     static const char *const bad[] = {"Ring {\"number\":\"x\"}", "Gone {}",
                                       "\1\2"};
@@ -426,7 +247,7 @@ static void test_a_message_that_cannot_be_read_stays(void **state)
 }
 
 /* Another program wrote a period that tr_remind refuses: it rings once. */
-static void test_ST6_a_stored_period_beyond_all_time(void **state)
+static void test_ST9_a_stored_period_beyond_all_time(void **state)
 {
     fixture *f = *state;
     down(f);
@@ -519,100 +340,27 @@ static void test_ST9_two_systems_on_one_store_deliver_once_each(void **state)
     down(&other);
 }
 
-/* True when the n-th allocation was reached. */
-static bool run_without_memory(fixture *f, int64_t n)
-{
-    seen.rang = 0;
-    pass(f, TR_SECONDS(1));  // the service is there
-    tri_mem_fail_after(&f->sys->mem, n);
-    tr_err err = remind(f, "m", "r", TR_SECONDS(1), 0, 1);
-    pass(f, TR_MINUTES(6));
-    // Relaxed: one thread.
-    bool reached =
-        atomic_load_explicit(&f->sys->mem.fail_at, memory_order_relaxed) < 0;
-    tri_mem_fail_after(&f->sys->mem, -1);
-    pass(f, TR_MINUTES(6));
-    if (err == TR_OK) {
-        if (seen.rang == 0) {
-            fail_msg("it never came, allocation %d", (int)n);
-        }
-    }
-    assert_true(seen.rang <= 2);
-    down(f);
-    up(f);
-    return reached;
-}
-
-/*
- * A reminder is stored; the next system's service has no memory at its start.
- * True when the n-th allocation was reached.
- */
-static bool start_without_memory(fixture *f, int64_t n)
-{
-    assert_int_equal(remind(f, "m", "r", TR_SECONDS(30), 0, 1), TR_OK);
-    down(f);
-    seen.rang = 0;
-    up(f);
-    tri_mem_fail_after(&f->sys->mem, n);
-    pass(f, TR_SECONDS(20));
-    // Relaxed: one thread.
-    bool reached =
-        atomic_load_explicit(&f->sys->mem.fail_at, memory_order_relaxed) < 0;
-    tri_mem_fail_after(&f->sys->mem, -1);
-    pass(f, TR_MINUTES(12));
-    if (seen.rang != 1) {
-        fail_msg("it came %d times, allocation %d", seen.rang, (int)n);
-    }
-    return reached;
-}
-
-static void test_ST9_a_service_without_memory_at_its_start(void **state)
-{
-    if (!TRI_FAULTS) {  // a release build has no hook for this
-        skip();
-    }
-    int64_t n = 0;
-    while (start_without_memory(*state, n) && n < SCENARIO_MAX) {
-        n++;
-    }
-    assert_true(n > 3);
-}
-
-static void test_the_nth_allocation_fails(void **state)
-{
-    fixture *f = *state;
-    if (!TRI_FAULTS) {  // a release build has no hook for this
-        skip();
-    }
-    int64_t n = 0;
-    while (run_without_memory(f, n) && n < SCENARIO_MAX) {
-        n++;
-    }
-    assert_true(n > 10);
-}
+#define TEST(fn) cmocka_unit_test_setup_teardown(fn, open_all, close_all)
 
 int main(void)
 {
-#define TEST(fn) cmocka_unit_test_setup_teardown(fn, open_all, close_all)
     const struct CMUnitTest tests[] = {
         TEST(test_a_reminder_activates_its_actor_once),
         TEST(test_a_period_does_not_drift),
         TEST(test_reminders_survive_restarts_of_the_system),
         TEST(test_setting_again_replaces_and_forgetting_lasts),
         TEST(test_a_handler_may_set_and_forget_its_own),
-        TEST(test_ST6_a_handler_may_set_another),
-        TEST(test_what_was_put_aside_is_not_done),
-        TEST(test_a_failed_handler_gets_it_again),
-        TEST(test_what_is_not_stored_as_done_comes_again),
+        TEST(test_ST9_a_handler_may_set_another),
+        TEST(test_a_stashed_reminder_is_not_completed),
+        TEST(test_a_failed_handler_gets_the_reminder_again),
+        TEST(test_a_reminder_not_stored_as_handled_comes_again),
         TEST(test_a_reminder_that_is_not_stored_is_an_error),
         TEST(test_reading_fails_and_is_tried_again),
         TEST(test_more_reminders_than_an_answer_holds),
-        TEST(test_a_message_that_cannot_be_read_stays),
-        TEST(test_ST6_a_stored_period_beyond_all_time),
+        TEST(test_a_reminder_that_cannot_be_read_stays_stored),
+        TEST(test_ST9_a_stored_period_beyond_all_time),
         TEST(test_plain_actors_get_theirs_while_they_live),
         TEST(test_ST9_two_systems_on_one_store_deliver_once_each),
-        TEST(test_the_nth_allocation_fails),
-        TEST(test_ST9_a_service_without_memory_at_its_start),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

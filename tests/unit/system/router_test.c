@@ -225,9 +225,9 @@ static void supervised(stage *s)
     assert_int_equal(got[0], 10);
     assert_int_equal(got[1], 10);
     // Ended: the other gets all that comes, and takes the router with it.
-    mourn(s, r);
+    watch_end(s, r);
     tr_ref one = tr_lookup(s->sys, "/user/r/1");
-    mourn(s, one);
+    watch_end(s, one);
     tr_stop(s->sys, one);
     assert_int_equal(ended(s, one), TR_STOPPED);
     tr_sim_advance(s->sim, TR_SECONDS(1));  // the router has heard of it
@@ -258,7 +258,7 @@ static void refused(stage *s)
     assert_int_equal(tr_ref_err(r), TR_EEXIST);
 }
 
-static void test_PA2_routers_that_cannot_be(void **state)
+static void test_PA2_bad_router_options_are_refused(void **state)
 {
     (void)state;
     everywhere(refused);
@@ -274,7 +274,7 @@ int main(void)
         cmocka_unit_test(test_PA2_hash_of_field_is_consistent),
         cmocka_unit_test(test_PA2_a_router_is_resized),
         cmocka_unit_test(test_PA2_workers_are_supervised),
-        cmocka_unit_test(test_PA2_routers_that_cannot_be),
+        cmocka_unit_test(test_PA2_bad_router_options_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

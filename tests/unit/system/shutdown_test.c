@@ -6,7 +6,7 @@
 
 #include <stdatomic.h>
 
-#include "core/lifecycle.h"
+#include "support/core.h"
 
 /* What happened, in order; read when the system is closed. */
 typedef struct record {
@@ -25,6 +25,7 @@ static int tick(void)
 
 typedef struct Hooked {
     bool silent;  // does not answer the hook
+    bool ends;    // ... but ends
 } Hooked;
 
 static tr_err hooked_start(tr_ctx *ctx, Hooked *self)
@@ -39,7 +40,9 @@ static tr_err hooked_end(tr_ctx *ctx, Hooked *self,
 {
     (void)m;
     happened.hooked = tick();
-    if (!self->silent) {
+    if (self->ends) {
+        tr_stop(ctx, tr_self(ctx));
+    } else if (!self->silent) {
         tr_termination_done(ctx);
     }
     return tr_on_terminate(ctx) == TR_ECLOSED ? TR_OK : TR_EUSER;
@@ -60,7 +63,7 @@ TR_ACTOR(hooked, Hooked, TR_HOOK(pre_start, hooked_start),
 
 static tr_ref spawn_hooked(stage *s, bool silent)
 {
-    tri_actor_from who = tri_enter((tr_from){.sys = s->sys});
+    tri_caller who = tri_enter((tr_from){.sys = s->sys});
     tr_ref ref = tri_spawn_under(
         &who, s->sys->system, &hooked,
         TR_OPTIONS(tr_spawn_options, TR_INIT(hooked, .silent = silent)), 0);
@@ -162,11 +165,11 @@ static void test_SH5_SH6_X17_a_silent_hook_has_five_seconds(void **state)
 
 static void early_hook(stage *s)
 {
-    // One ends by itself, one with /user.
+    // One ends before, one when it is told.
     tr_ref early = spawn_hooked(s, true);
     tr_stop(s->sys, early);
     (void)joined(s, early);
-    tr_ref user = tr_spawn(s->sys, hooked, TR_INIT(hooked, .silent = true));
+    tr_ref user = tr_spawn(s->sys, hooked, TR_INIT(hooked, .ends = true));
     assert_int_equal(tr_started(s->sys, user, 0), TR_OK);
 }
 
@@ -175,7 +178,7 @@ static void did_not_wait(stage *s, tr_err err, const tr_close_report *report,
 {
     (void)report;
     assert_int_equal(err, TR_OK);
-    assert_int_equal(happened.hooked, 0);
+    assert_int_equal(happened.hooked, 2);  // the one that was told
     assert_true(took < TR_SECONDS(1));
     assert_false(stage_logged(s, "termination hook"));
 }
@@ -253,7 +256,7 @@ static void terminate_it(void *arg)
 static void often_terminated(stage *s)
 {
     tr_ref a = PLAY(s, "a", ());
-    mourn(s, a);
+    watch_end(s, a);
     tr_thread *threads[3];
     for (int i = 0; i < 3; i++) {
         assert_int_equal(
@@ -404,7 +407,7 @@ static void heard_all(stage *s, tr_err err, const tr_close_report *report,
     assert_int_equal(report->stopped, 20);
 }
 
-static void test_SH6_SH14_EV5_callbacks_hear_of_the_end(void **state)
+static void test_SH6_SH14_EV5_callbacks_get_the_last_events(void **state)
 {
     (void)state;
     closed_everywhere(with_listeners, heard_all);
@@ -470,7 +473,7 @@ static void close_slow(tr_nanos timeout, tr_nanos by_default)
     tr_sim_free(sim);
 }
 
-static void test_SH11_SH12_who_has_for_ever_is_not_forced(void **state)
+static void test_SH11_SH12_a_close_without_a_limit_forces_nobody(void **state)
 {
     (void)state;
     close_slow(TR_FOREVER, 0);
@@ -490,9 +493,9 @@ int main(void)
         cmocka_unit_test(
             test_SH10_C12_run_returns_when_an_actor_ends_the_system),
         cmocka_unit_test(test_SP23_rule_24_no_child_is_born_after_pre_stop),
-        cmocka_unit_test(test_SH6_SH14_EV5_callbacks_hear_of_the_end),
+        cmocka_unit_test(test_SH6_SH14_EV5_callbacks_get_the_last_events),
         cmocka_unit_test(test_SH8_what_belongs_to_the_system_ends_after_it),
-        cmocka_unit_test(test_SH11_SH12_who_has_for_ever_is_not_forced),
+        cmocka_unit_test(test_SH11_SH12_a_close_without_a_limit_forces_nobody),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,6 +4,7 @@
  */
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -11,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "core/runtime.h"
+#include "support/core.h"
 #include "unit/system/ledger.h"
 
 enum { SCENARIO_MAX = 400 };
@@ -124,7 +125,7 @@ static tr_err emit_on_run(tr_ctx *ctx, Ledger *self)
 TR_ACTOR(runner, Ledger, LEDGER, TR_HOOK(on_run, emit_on_run));
 
 /* Two turns of one actor: the second one is told, nothing is mixed up. */
-static void test_two_turns_do_not_emit_at_once(void **state)
+static void test_a_second_turn_that_emits_is_refused(void **state)
 {
     fixture *f = *state;
     static slow_store slow;  // outlives the system
@@ -220,7 +221,7 @@ static void test_the_nth_allocation_fails(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        IN_EACH_STORE(test_two_turns_do_not_emit_at_once),
+        IN_EACH_STORE(test_a_second_turn_that_emits_is_refused),
         IN_EACH_STORE(test_rule_28_kill_while_events_are_in_flight),
         IN_EACH_STORE(test_the_nth_call_of_the_store_fails),
         IN_EACH_STORE(test_the_nth_allocation_fails),

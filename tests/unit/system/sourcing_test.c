@@ -167,13 +167,13 @@ static void test_an_undecodable_event_fails_the_start(void **state)
     fixture *f = *state;
     append_raw(f, KEY("pam"), 0, "Withdrawn {\"cents\":5}");
     append_raw(f, KEY("pam"), 1, "Deposited {\"cents\":\"five\"}");
-    expect_no_start(f, spawn_doomed(f, ledger, .name = "pam"), KEY("pam"),
+    expect_no_start(f, spawn_failing(f, ledger, .name = "pam"), KEY("pam"),
                     "event 2, a Deposited", "cents");
     append_raw(f, KEY("pia"), 0, "Renamed {}");
-    expect_no_start(f, spawn_doomed(f, ledger, .name = "pia"), KEY("pia"),
+    expect_no_start(f, spawn_failing(f, ledger, .name = "pia"), KEY("pia"),
                     "event 1, a Renamed", "TR_APPLY");
     append_raw(f, KEY("pat"), 0, "\1\2\3");
-    expect_no_start(f, spawn_doomed(f, ledger, .name = "pat"), KEY("pat"),
+    expect_no_start(f, spawn_failing(f, ledger, .name = "pat"), KEY("pat"),
                     "event 1", "name of a type");
 }
 
@@ -189,7 +189,7 @@ static void test_a_panic_while_applying_stores_nothing(void **state)
     end(f, ref);
     append_raw(f, KEY("quo"), 1, "Noted {\"line\":\"panic\"}");
     tr_result result;
-    ref = spawn_doomed(f, ledger, .name = "quo");
+    ref = spawn_failing(f, ledger, .name = "quo");
     assert_int_equal(tr_join(f->sys, ref, TR_SECONDS(60), &result, NULL),
                      TR_OK);
     assert_int_equal(result.err, TR_EPANIC);

@@ -62,8 +62,8 @@ static tr_err on_echo(tr_ctx *ctx, void *self, const Echo *m)
 
 TR_ACTOR(echo, void, TR_ON(Echo, on_echo));
 
-/* DP8: the event names actor and message; all workers blocked is no end. */
-static void test_DP8_blocked_handlers_are_told_and_passed_by(void **state)
+/* DP8: the event names actor and message; blocked workers do not end the system. */
+static void test_DP8_stuck_handlers_are_reported_and_stop_nobody(void **state)
 {
     (void)state;
     tr_system *sys;
@@ -196,7 +196,7 @@ static void test_DP8_the_log_is_not_flooded(void **state)
 }
 
 /* DP8: a hook has no message to be named by. */
-static void test_DP8_a_hook_that_blocks_is_told(void **state)
+static void test_DP8_a_stuck_hook_is_reported(void **state)
 {
     (void)state;
     tr_system *sys;
@@ -280,8 +280,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_DP8_the_log_is_not_flooded),
         cmocka_unit_test(test_DP8_the_limit_of_a_handler_is_chosen),
-        cmocka_unit_test(test_DP8_blocked_handlers_are_told_and_passed_by),
-        cmocka_unit_test(test_DP8_a_hook_that_blocks_is_told),
+        cmocka_unit_test(test_DP8_stuck_handlers_are_reported_and_stop_nobody),
+        cmocka_unit_test(test_DP8_a_stuck_hook_is_reported),
         cmocka_unit_test(test_DP8_the_log_counts_what_it_leaves_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

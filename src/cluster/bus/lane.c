@@ -1,0 +1,521 @@
+/*
+ * lane.c - the way to the actors of one shard.
+ *
+ *   state    event                                 next
+ *   CLOSED   we own the shard, no marker           OPEN: deliver what waits
+ *   CLOSED   another member owns it                REMOTE: send what waits
+ *   REMOTE   new owner, no mail was sent           CLOSED, then as above
+ *   REMOTE   new owner, mail was sent to the old   REMOTE still, marker sent
+ *   REMOTE   its node is dead                      CLOSED, then as above
+ *   OPEN     the view names the next owner         CLOSED, draining
+ *   OPEN     the lease is lost                     CLOSED
+ *   CLOSED   draining, no actor is active          the membership moves it
+ *   any      our marker has come                   held mail behind the rest,
+ *                                                  CLOSED, then as above
+ *
+ * A marker follows the mail that this node has sent, and goes where that mail
+ * goes, to the owner of the shard, who answers at once: what comes from this
+ * node after that is behind it in the owner's queue. While the marker is under
+ * way, new mail of senders on this node is held; mail of other nodes, which
+ * still comes through this one, goes the way it went before.
+ *
+ * No marker waits for another one: a node passes a marker on to a node that has
+ * owned the shard in a later epoch than itself, so it comes to the owner after
+ * finitely many steps.
+ *
+ * Invariant: mail that one sender has sent to one actor is, from the oldest to
+ * the newest: in a mailbox, under way before our marker, in `first`, in
+ * `first_held`, and pending in the record.
+ */
+#include "cluster/bus/lane.h"
+
+#include <stdatomic.h>
+#include <stddef.h>
+
+#include "base/check.h"
+#include "base/lock.h"
+#include "cluster/bus/deliver.h"
+#include "cluster/bus/hosted.h"
+#include "cluster/bus/outgoing.h"
+#include "cluster/bus/parcel.h"
+#include "cluster/bus/peer.h"
+#include "cluster/bus/relay.h"
+#include "cluster/virtual/activation.h"
+#include "cluster/virtual/catalog.h"
+#include "cluster/virtual/cluster.h"
+#include "cluster/virtual/shard.h"
+
+static tri_lane *lane_of(tri_bus *bus, uint32_t shard)
+{
+    TRI_CHECK(shard < TRI_SHARDS);
+    return &bus->lanes[shard];
+}
+
+static uint32_t shard_of(tri_bus *bus, const tri_lane *lane)
+{
+    return (uint32_t)(lane - bus->lanes);
+}
+
+/* ---- the queues ---- */
+
+static void append(tri_parcel **first, tri_parcel **last, tri_parcel *p)
+{
+    TRI_CHECK(p != NULL);
+    p->next = NULL;
+    if (*first == NULL) {
+        *first = p;
+    } else {
+        (*last)->next = p;
+    }
+    *last = p;
+}
+
+static tri_parcel *pop(tri_lane *lane)
+{
+    tri_parcel *p = lane->first;
+    if (p != NULL) {
+        lane->first = p->next;
+        p->next = NULL;
+    }
+    return p;
+}
+
+static void push_front(tri_lane *lane, tri_parcel *p)
+{
+    TRI_CHECK(p->next == NULL);
+    if (lane->first == NULL) {
+        lane->last = p;
+    }
+    p->next = lane->first;
+    lane->first = p;
+}
+
+/* Keeps the list of lanes in which mail waits, the longest wait first. */
+static void note_waiting(tri_bus *bus, tri_lane *lane)
+{
+    bool waits = lane->first != NULL || lane->first_held != NULL ||
+                 lane->marker_unsent || lane->draining;
+    if (waits && !tri_link_is_linked(&lane->link)) {
+        lane->since = tri_bus_now(bus);
+        tri_list_push_back(&bus->waiting, &lane->link);
+    } else if (!waits && tri_link_is_linked(&lane->link)) {
+        tri_list_remove(&lane->link);
+    }
+}
+
+/* ---- going on ---- */
+
+/* Sends what waits to the owner, as far as there is room. */
+static void send_waiting(tri_bus *bus, tri_lane *lane)
+{
+    TRI_CHECK(lane->state == TRI_LANE_REMOTE);
+    tri_parcel *p;
+    while ((p = pop(lane)) != NULL) {
+        if (!tri_outgoing_send(bus, lane->to, p)) {
+            push_front(lane, p);
+            return;
+        }
+        lane->mail_sent = true;
+    }
+}
+
+static void go_on(tri_bus *bus, tri_lane *lane)
+{
+    if (lane->state == TRI_LANE_OPEN) {
+        tri_parcel *waiting = lane->first;
+        lane->first = lane->last = NULL;
+        tri_deliver_here(bus, waiting);
+    } else if (lane->state == TRI_LANE_REMOTE) {
+        send_waiting(bus, lane);
+    }
+    note_waiting(bus, lane);
+}
+
+/* Lets senders of this node begin actors of the shard, or not any more. */
+static void set_open(tri_bus *bus, uint32_t shard, bool open)
+{
+    tri_shard *records = &bus->cluster->shards[shard];
+    tri_lock_take(&records->lock);
+    records->is_open = open;
+    tri_lock_drop(&records->lock);
+}
+
+/*
+ * Chooses the state of a lane, and goes on. What waits is delivered before
+ * senders of this node may begin actors themselves.
+ */
+static void choose(tri_bus *bus, tri_lane *lane)
+{
+    uint32_t shard = shard_of(bus, lane);
+    tri_node owner = tri_bus_owner(bus, shard);
+    bool ours = tri_bus_owns(bus, shard);
+    lane->state = TRI_LANE_CLOSED;
+    lane->mail_sent = false;
+    if (ours && lane->token == 0 && !lane->draining && lane->hosted == 0) {
+        lane->state = TRI_LANE_OPEN;
+        go_on(bus, lane);
+        set_open(bus, shard, true);
+    } else if (!ours && bus->view != NULL && tri_view_has(bus->view, owner) &&
+               !tri_node_is(owner, bus->node)) {
+        lane->state = TRI_LANE_REMOTE;
+        lane->to = owner;
+        go_on(bus, lane);
+    } else {
+        note_waiting(bus, lane);
+    }
+}
+
+/* ---- mail ---- */
+
+void tri_lane_put(tri_bus *bus, uint32_t shard, tri_parcel *p)
+{
+    tri_lane *lane = lane_of(bus, shard);
+    TRI_CHECK(p != NULL);
+    if (lane->token != 0 && p->kind != TRI_PARCEL_PASSED &&
+        tri_node_is(p->origin, bus->node)) {
+        append(&lane->first_held, &lane->last_held, p);
+        note_waiting(bus, lane);
+        return;
+    }
+    if (p->kind == TRI_PARCEL_FLUSH && tri_bus_owns(bus, shard)) {
+        tri_parcel_answer_marker(bus, p);
+        return;
+    }
+    append(&lane->first, &lane->last, p);
+    go_on(bus, lane);
+}
+
+void tri_lane_put_back(tri_bus *bus, uint32_t shard, tri_parcel *p)
+{
+    tri_lane *lane = lane_of(bus, shard);
+    push_front(lane, p);
+    note_waiting(bus, lane);
+}
+
+void tri_lane_take_mail(tri_bus *bus, tri_virtual *v)
+{
+    tri_lane *lane = lane_of(bus, v->shard);
+    for (;;) {
+        bool open = lane->state == TRI_LANE_OPEN;
+        tri_item *mail =
+            tri_catalog_take_mail(bus->cluster, tri_bus_worker(bus), v, open);
+        if (mail == NULL) {
+            return;
+        }
+        tri_parcel *list = tri_parcel_from_mail(bus, v, mail);
+        while (list != NULL) {
+            tri_parcel *next = list->next;
+            if (open) {  // all of it at once: see tri_deliver_here
+                append(&lane->first, &lane->last, list);
+            } else {
+                tri_lane_put(bus, v->shard, list);
+            }
+            list = next;
+        }
+        go_on(bus, lane);
+        if (!open) {
+            return;  // later mail of the record tells the bus again
+        }
+    }
+}
+
+/* ---- markers ---- */
+
+/* Sends our marker behind the mail that went to lane->marker_to. */
+static void send_marker(tri_bus *bus, tri_lane *lane)
+{
+    TRI_CHECK(lane->token != 0);
+    tri_parcel *p =
+        tri_parcel_marker(bus, shard_of(bus, lane), bus->node, lane->token, 0);
+    lane->marker_unsent =
+        p == NULL || !tri_outgoing_send(bus, lane->marker_to, p);
+    if (lane->marker_unsent && p != NULL) {
+        tri_parcel_free(bus, p);
+    }
+    note_waiting(bus, lane);
+}
+
+/*
+ * Sends a marker if mail was sent to a node that is not the owner any more.
+ * Returns false if there is no need to.
+ */
+static bool begin_marker(tri_bus *bus, tri_lane *lane)
+{
+    if (lane->state != TRI_LANE_REMOTE || !lane->mail_sent ||
+        !tri_view_has(bus->view, lane->to) ||
+        tri_node_is(lane->to, tri_bus_owner(bus, shard_of(bus, lane)))) {
+        return false;
+    }
+    lane->token = ++bus->next_number;
+    lane->marker_to = lane->to;
+    send_marker(bus, lane);
+    return true;
+}
+
+/* Everything that this node has sent has arrived, or has ended. */
+static void marker_has_come(tri_bus *bus, tri_lane *lane)
+{
+    TRI_CHECK(lane->token != 0);
+    lane->token = 0;
+    lane->marker_unsent = false;
+    if (tri_node_is(lane->marker_to, lane->to)) {
+        lane->mail_sent = false;
+    }
+    if (begin_marker(bus, lane)) {
+        return;  // mail of other nodes went another way meanwhile
+    }
+    if (lane->first_held != NULL) {
+        if (lane->first == NULL) {
+            lane->first = lane->first_held;
+        } else {
+            lane->last->next = lane->first_held;
+        }
+        lane->last = lane->last_held;
+        lane->first_held = lane->last_held = NULL;
+    }
+    choose(bus, lane);
+}
+
+bool tri_lane_on_marker(tri_bus *bus, tri_peer *peer, tri_reader *r)
+{
+    (void)peer;
+    uint32_t shard = tri_read_u32(r);
+    tri_node origin = {.slot = tri_read_u32(r)};
+    origin.incarnation = tri_read_u64(r);
+    uint64_t token = tri_read_u64(r);
+    uint8_t forwards = tri_read_u8(r);
+    (void)tri_read_u8(r);
+    if (r->failed || shard >= TRI_SHARDS || token == 0) {
+        return true;
+    }
+    tri_lane *lane = lane_of(bus, shard);
+    if (tri_node_is(origin, bus->node)) {  // our mail has come back
+        if (lane->token == token) {
+            marker_has_come(bus, lane);
+        }
+        return true;
+    }
+    tri_parcel *p = tri_parcel_marker(bus, shard, origin, token, forwards);
+    if (p != NULL) {
+        tri_lane_put(bus, shard, p);
+    }
+    return p != NULL;
+}
+
+void tri_lane_on_flushed(tri_bus *bus, tri_reader *r)
+{
+    uint32_t shard = tri_read_u32(r);
+    uint64_t token = tri_read_u64(r);
+    if (!r->failed && shard < TRI_SHARDS && token != 0 &&
+        lane_of(bus, shard)->token == token) {
+        marker_has_come(bus, lane_of(bus, shard));
+    }
+}
+
+/* ---- owners ---- */
+
+void tri_lane_set_owner(tri_bus *bus, uint32_t shard,
+                        const tri_shard_owner *owner)
+{
+    tri_lane *lane = lane_of(bus, shard);
+    tri_node before = tri_bus_owner(bus, shard);
+    TRI_CHECK(owner->epoch > bus->owners[shard].epoch);
+    bus->owners[shard] = *owner;
+    tri_activation_raise_epochs(bus->cluster, shard, owner->epoch,
+                                tri_node_is(owner->node, before));
+    if (tri_node_is(before, owner->node)) {  // it has raised the epoch
+        tri_relay_epoch_raised(bus, shard);
+        return;
+    }
+    tri_relay_shard_lost(bus, shard);
+    tri_hosted_owner_changed(bus, shard);
+    lane->draining = false;
+    if (lane->state == TRI_LANE_OPEN) {
+        set_open(bus, shard, false);
+    }
+    if (lane->token == 0) {
+        (void)begin_marker(bus, lane);
+    }
+    if (lane->state == TRI_LANE_REMOTE && lane->mail_sent &&
+        tri_view_has(bus->view, lane->to) && !tri_bus_owns(bus, shard)) {
+        return;  // mail keeps to its way until our marker has come
+    }
+    choose(bus, lane);  // an owner keeps what comes, also its own mail
+}
+
+void tri_lane_review(tri_bus *bus, uint32_t shard)
+{
+    TRI_CHECK(shard < TRI_SHARDS);
+    tri_lane *lane = lane_of(bus, shard);
+    tri_node owner = tri_bus_owner(bus, shard);
+    if (lane->state == TRI_LANE_CLOSED && !lane->draining &&
+        bus->view != NULL && tri_view_has(bus->view, owner)) {
+        choose(bus, lane);
+    }
+}
+
+/* Gives the shard away if none of its actors is active any more. */
+static void hand_over_if_empty(tri_bus *bus, uint32_t shard)
+{
+    tri_shard *records = &bus->cluster->shards[shard];
+    // Relaxed: an activation that ends tells the bus after it has counted.
+    if (atomic_load_explicit(&records->active, memory_order_relaxed) == 0 &&
+        bus->lanes[shard].relays == 0 && !bus->lanes[shard].drained) {
+        bus->lanes[shard].drained = true;
+        bus->up->handed_over(bus->up_user, shard);
+    }
+}
+
+void tri_lane_drain(tri_bus *bus, uint32_t shard)
+{
+    tri_lane *lane = lane_of(bus, shard);
+    if (lane->draining || lane->state != TRI_LANE_OPEN) {
+        lane->drained = false;  // in a newer view: tell it again
+        return;
+    }
+    lane->draining = true;
+    lane->drained = false;
+    lane->state = TRI_LANE_CLOSED;
+    set_open(bus, shard, false);
+    tri_activation_stop_all(bus->cluster, tri_bus_worker(bus), shard);
+    tri_relay_drain(bus, shard);
+    note_waiting(bus, lane);
+    hand_over_if_empty(bus, shard);
+}
+
+void tri_lane_keep(tri_bus *bus, uint32_t shard)
+{
+    tri_lane *lane = lane_of(bus, shard);
+    if (lane->draining) {
+        lane->draining = false;
+        choose(bus, lane);
+    }
+}
+
+void tri_lane_node_dead(tri_bus *bus, tri_node node)
+{
+    TRI_CHECK(!tri_view_has(bus->view, node));
+    for (uint32_t i = 0; i < TRI_SHARDS; i++) {
+        tri_lane *lane = &bus->lanes[i];
+        if (lane->state == TRI_LANE_REMOTE && tri_node_is(lane->to, node)) {
+            choose(bus, lane);
+        }
+        if (lane->token != 0 && tri_node_is(lane->marker_to, node)) {
+            marker_has_come(bus, lane);  // what it had is lost with it
+        } else if (lane->token != 0) {
+            // The marker may have been lost with a node it was passed on to.
+            lane->token = ++bus->next_number;
+            send_marker(bus, lane);
+        }
+    }
+}
+
+void tri_lane_close_all(tri_bus *bus)
+{
+    for (uint32_t i = 0; i < TRI_SHARDS; i++) {
+        tri_lane *lane = &bus->lanes[i];
+        if (lane->state == TRI_LANE_OPEN || lane->draining) {
+            lane->state = TRI_LANE_CLOSED;
+            lane->draining = false;
+            set_open(bus, i, false);
+            tri_activation_stop_all(bus->cluster, tri_bus_worker(bus), i);
+            note_waiting(bus, lane);
+        }
+    }
+}
+
+/* ---- time ---- */
+
+bool tri_lane_retry(tri_bus *bus)
+{
+    bool left = false;
+    TRI_LIST_EACH_SAFE (link, &bus->waiting) {
+        tri_lane *lane = tri_list_item(link, tri_lane, link);
+        if (lane->marker_unsent) {
+            send_marker(bus, lane);
+        }
+        if (lane->draining) {
+            hand_over_if_empty(bus, shard_of(bus, lane));
+        }
+        go_on(bus, lane);
+        left = left || lane->marker_unsent ||
+               (lane->draining && !lane->drained) ||
+               (lane->state == TRI_LANE_REMOTE && lane->first != NULL);
+    }
+    return left;
+}
+
+/* Fails all mail that waits; markers and watches stay. */
+static void fail(tri_bus *bus, tri_lane *lane, tr_err err, const char *why)
+{
+    tri_parcel *lists[] = {lane->first, lane->first_held}, *next;
+    lane->first = lane->last = lane->first_held = lane->last_held = NULL;
+    for (uint32_t i = 0; i < TRI_COUNT_OF(lists); i++) {
+        for (tri_parcel *p = lists[i]; p != NULL; p = next) {
+            next = p->next;
+            p->next = NULL;
+            if (!bus->closed &&
+                (p->kind == TRI_PARCEL_FLUSH || p->kind == TRI_PARCEL_WATCH)) {
+                append(&lane->first, &lane->last, p);
+            } else {
+                tri_parcel_fail(bus, p, err, why);
+            }
+        }
+    }
+}
+
+tr_nanos tri_lane_expire(tri_bus *bus, tr_nanos now)
+{
+    tri_link *link;
+    while ((link = tri_list_first(&bus->waiting)) != NULL) {
+        tri_lane *lane = tri_list_item(link, tri_lane, link);
+        if (now - lane->since < TRI_LANE_WAIT) {
+            return lane->since + TRI_LANE_WAIT;
+        }
+        tri_list_remove(&lane->link);
+        fail(bus, lane, TR_EUNREACHABLE, "no node could take it");
+        if (lane->token != 0) {  // the answer may be lost
+            lane->token = ++bus->next_number;
+            send_marker(bus, lane);
+        }
+        note_waiting(bus, lane);
+    }
+    return TR_FOREVER;
+}
+
+void tri_lane_fail_all(tri_bus *bus)
+{
+    TRI_CHECK(bus->closed);
+    for (uint32_t i = 0; i < TRI_SHARDS; i++) {
+        bus->lanes[i].draining = bus->lanes[i].marker_unsent = false;
+        fail(bus, &bus->lanes[i], TR_ECLOSED, "the system is closing");
+        note_waiting(bus, &bus->lanes[i]);
+    }
+}
+
+/* ---- checks ---- */
+
+static void lane_check(tri_bus *bus, uint32_t shard)
+{
+    tri_lane *lane = lane_of(bus, shard);
+    tri_shard *records = &bus->cluster->shards[shard];
+    TRI_CHECK(lane->state <= TRI_LANE_OPEN);
+    TRI_CHECK(lane->token == 0 || lane->state != TRI_LANE_OPEN);
+    TRI_CHECK(lane->first_held == NULL || lane->token != 0);
+    TRI_CHECK(lane->state != TRI_LANE_OPEN || lane->first == NULL);
+    TRI_CHECK(lane->state != TRI_LANE_REMOTE || lane->to.slot < TRI_NODES_MAX);
+    TRI_CHECK(!lane->draining || lane->state == TRI_LANE_CLOSED);
+    tri_lock_take(&records->lock);
+    TRI_CHECK(records->is_open == (lane->state == TRI_LANE_OPEN));
+    tri_lock_drop(&records->lock);
+}
+
+void tri_lane_check_shards(tr_system *sys, uint32_t first, uint32_t count)
+{
+    tri_cluster *cluster = tri_cluster_of(sys);
+    tri_bus *bus = cluster != NULL ? tri_bus_of(cluster) : NULL;
+    for (uint32_t i = 0; bus != NULL && !bus->closed && i < count; i++) {
+        TRI_CHECK(bus->ctx == NULL);
+        lane_check(bus, first + i);
+    }
+}

@@ -1,0 +1,161 @@
+/*
+ * waiting.c - publishes what a parked turn waits for, and shows it.
+ *
+ * The record is in the extension, whose memory stays an extension: a reader
+ * compares `seq` before and after, and reads no turn, stack or message.
+ *
+ * Invariant: seq is odd while the record is being written.
+ */
+#include "core/run/waiting.h"
+
+#include <stdatomic.h>
+
+#include "base/check.h"
+#include "base/world.h"
+#include "core/ask/wait.h"
+#include "core/caller.h"
+#include "core/cell/cell.h"
+#include "core/cell/cell_path.h"
+#include "core/cell/ext.h"
+#include "core/cell/ref.h"
+#include "core/run/context.h"
+#include "core/system.h"
+#include "core/up.h"
+
+/* Returns the oldest parked turn that waits; one that yields does not. */
+static const tr_ctx *oldest_waiting(const tri_ext *ext)
+{
+    const tr_ctx *ctx = ext->parked;
+    while (ctx != NULL && ctx->wait == NULL) {
+        ctx = ctx->next;
+    }
+    return ctx;
+}
+
+static const char *call_of(const tri_wait *wait)
+{
+    switch (wait->kind) {
+    case TRI_WAIT_REPLY:
+        return "tr_ask";
+    case TRI_WAIT_FUTURE:
+        return "tr_await";
+    case TRI_WAIT_SLEEP:
+        return "tr_sleep";
+    case TRI_WAIT_ROOM:
+        return "tr_tell";
+    default:
+        return wait->call != NULL ? wait->call : "a call";
+    }
+}
+
+/* Release, all: after the odd seq; pairs with tri_waiting_read. */
+static void fill(tri_waiting *to, const tri_wait *wait)
+{
+    const char *call = call_of(wait);
+    atomic_store_explicit(&to->call, call, memory_order_release);
+    atomic_store_explicit(&to->handling, wait->handling, memory_order_release);
+    atomic_store_explicit(&to->type, wait->type, memory_order_release);
+    atomic_store_explicit(&to->cell, wait->target.cell, memory_order_release);
+    atomic_store_explicit(&to->id, wait->target.id, memory_order_release);
+    atomic_store_explicit(&to->site,
+                          wait->kind != TRI_WAIT_ROOM ? wait->site : NULL,
+                          memory_order_release);
+    atomic_store_explicit(&to->since, wait->since, memory_order_release);
+}
+
+void tri_waiting_publish(tri_worker *worker, tri_cell *cell)
+{
+    tri_ext *ext = tri_ext_of(cell);
+    TRI_CHECK_SLOW(ext != NULL && worker != NULL);
+    tri_waiting *to = &ext->waiting;
+    const tr_ctx *ctx = oldest_waiting(ext);
+    // Relaxed: only the owner of the cell writes.
+    uint32_t seq = atomic_load_explicit(&to->seq, memory_order_relaxed);
+    atomic_store_explicit(&to->seq, seq + 1, memory_order_relaxed);
+    if (ctx != NULL) {
+        fill(to, ctx->wait);
+    } else {
+        atomic_store_explicit(&to->call, NULL, memory_order_release);
+    }
+    // Release: pairs with the first load of tri_waiting_read.
+    atomic_store_explicit(&to->seq, seq + 2, memory_order_release);
+}
+
+bool tri_waiting_read(tri_cell *cell, tri_waiting_view *out)
+{
+    tri_ext *ext = tri_ext_of(cell);
+    if (ext == NULL) {
+        return false;
+    }
+    tri_waiting *from = &ext->waiting;
+    // Acquire, all: the last load of seq comes after them; pairs with fill.
+    uint32_t seq = atomic_load_explicit(&from->seq, memory_order_acquire);
+    *out = (tri_waiting_view){
+        .call = atomic_load_explicit(&from->call, memory_order_acquire),
+        .handling = atomic_load_explicit(&from->handling, memory_order_acquire),
+        .type = atomic_load_explicit(&from->type, memory_order_acquire),
+        .target = {atomic_load_explicit(&from->cell, memory_order_acquire),
+                   atomic_load_explicit(&from->id, memory_order_acquire)},
+        .site = atomic_load_explicit(&from->site, memory_order_acquire),
+        .since = atomic_load_explicit(&from->since, memory_order_acquire)};
+    // A turn that parks or goes on just now does not hang: it is not shown.
+    return seq % 2 == 0 && out->call != NULL &&
+           atomic_load_explicit(&from->seq, memory_order_relaxed) == seq;
+}
+
+void tri_waiting_show(tr_system *sys, tri_cell *cell, bool named, tri_text *out)
+{
+    tri_waiting_view it;
+    char path[TRI_PATH_MAX];
+    TRI_CHECK(out != NULL);
+    if (!tri_waiting_read(cell, &it)) {
+        return;
+    }
+    tri_text_add(out, ", handling %s, waits in %s",
+                 it.handling != NULL ? it.handling->name : "no message",
+                 it.call);
+    if (it.type != NULL) {
+        tri_text_add(out, " with %s", it.type->name);
+    }
+    if (named && it.target.cell != 0) {
+        tri_text_add(out, " for %s",
+                     sys->up->ref_path((tr_from){.sys = sys}, it.target, path,
+                                       sizeof(path)));
+    }
+    if (it.site != NULL) {
+        tri_text_add(out, " at %s", it.site);
+    }
+    tr_nanos now = sys->world->ops->mono(sys->world);
+    tri_text_add(out, ", %lld ms so far",
+                 (long long)(now > it.since ? (now - it.since) / 1000000 : 0));
+}
+
+const char *tri_waiting_text(tr_system *sys, tr_err err, tr_ref ref, char *buf)
+{
+    tri_cell *cell = tri_ref_cell(ref);
+    tri_text text;
+    tri_text_init(&text, buf, TRI_WAITING_MAX);
+    buf[0] = '\0';
+    // Relaxed: if the actor ends now, the text is about its last wait.
+    if (err == TR_ETIMEDOUT && tri_ref_is_here(sys, ref) &&
+        atomic_load_explicit(&cell->id, memory_order_relaxed) == ref.id) {
+        tri_waiting_show(sys, cell, true, &text);
+    }
+    return buf;
+}
+
+const char *tri_site_take(tr_ctx *ctx)
+{
+    const char *site = ctx->site;
+    TRI_CHECK(ctx->magic == TRI_CTX_MAGIC);
+    ctx->site = NULL;
+    return site;
+}
+
+void *tr_at(tr_from from, const char *site)
+{
+    if (tri_from_is_ctx(from)) {
+        from.ctx->site = site;
+    }
+    return from.ctx;  // all members are pointers to the caller
+}

@@ -1,0 +1,223 @@
+/*
+ * 12_what_an_end_reports.c - a failing stop hook, the hooks of an actor that
+ * could not start, the numbers of a close report, the metric `asks`, and asking
+ * another system inside a handler.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <troupe/troupe.h>
+
+TR_MESSAGE(Pong, (uint32_t, err));
+TR_REQUEST(Ping, Pong);
+
+static tr_err on_ping(tr_ctx *ctx, void *self, const Ping *m)
+{
+    (void)self;
+    return tr_reply(ctx, m);
+}
+
+TR_ACTOR(plain, void, TR_ON(Ping, on_ping));
+
+/* ---- stop hooks that fail ---- */
+
+static tr_err bad_end(tr_ctx *ctx, void *self, tr_reason reason)
+{
+    (void)self, (void)reason;
+    return tr_fail(ctx, TR_EUSER + 1, "cannot close the ledger");
+}
+
+static tr_err bad_begin_of_end(tr_ctx *ctx, void *self)
+{
+    (void)self;
+    tr_panic(ctx, "cannot say goodbye");
+}
+
+TR_ACTOR(bad_post_stop, void, TR_ON(Ping, on_ping),
+         TR_HOOK(post_stop, bad_end));
+TR_ACTOR(bad_both, void, TR_ON(Ping, on_ping),
+         TR_HOOK(pre_stop, bad_begin_of_end), TR_HOOK(post_stop, bad_end));
+
+static tr_result stopped(tr_system *sys, const tr_actor_def *def, bool joinable)
+{
+    tr_ref ref = (tr_spawn)((tr_from){.sys = sys}, def,
+                            TR_OPTIONS(tr_spawn_options, .joinable = joinable));
+    tr_result result;
+    assert_int_equal(tr_started(sys, ref, 0), TR_OK);
+    if (joinable) {
+        tr_stop(sys, ref);
+    } else {  // the join comes first
+        tr_poison(sys, ref);
+    }
+    assert_int_equal(tr_join(sys, ref, 0, &result, NULL), TR_OK);
+    assert_int_equal(result.reason, TR_STOPPED);
+    return result;
+}
+
+static void test_first_week_12_a_join_tells_of_a_failing_stop_hook(void **state)
+{
+    (void)state;
+    tr_sim *sim;
+    tr_system *sys;
+    assert_int_equal(tr_sim_new(&sim, 1), TR_OK);
+    assert_int_equal(tr_system_open(&sys, .world = tr_sim_world(sim),
+                                    .log_level = TR_LOG_ERROR),
+                     TR_OK);
+    for (int joinable = 0; joinable < 2; joinable++) {
+        tr_result r = stopped(sys, &bad_post_stop, joinable);
+        assert_int_equal(r.err, TR_EUSER + 1);
+        assert_int_equal(r.phase, TR_IN_STOP);
+        assert_string_equal(r.text, "cannot close the ledger");
+        r = stopped(sys, &bad_both, joinable);  // the first error is kept
+        assert_int_equal(r.err, TR_EPANIC);
+        assert_string_equal(r.text, "cannot say goodbye");
+        r = stopped(sys, &plain, joinable);
+        assert_int_equal(r.err, TR_OK);
+    }
+    assert_int_equal(tr_system_close(sys, 0), TR_OK);
+    tr_sim_free(sim);
+}
+
+/* ---- hooks after a failed start ---- */
+
+static int pre_stops, post_stops;
+
+static tr_err bad_start(tr_ctx *ctx, void *self)
+{
+    (void)self;
+    return tr_fail(ctx, TR_EUSER, "cannot open the ledger");
+}
+
+static tr_err count_pre_stop(tr_ctx *ctx, void *self)
+{
+    (void)ctx, (void)self;
+    pre_stops++;
+    return TR_OK;
+}
+
+static tr_err count_post_stop(tr_ctx *ctx, void *self, tr_reason reason)
+{
+    (void)ctx, (void)self;
+    assert_int_equal(reason, TR_FAILED);
+    post_stops++;
+    return TR_OK;
+}
+
+TR_ACTOR(cannot_start, void, TR_ON(Ping, on_ping),
+         TR_HOOK(pre_start, bad_start), TR_HOOK(pre_stop, count_pre_stop),
+         TR_HOOK(post_stop, count_post_stop));
+
+static void test_first_week_12_L14_a_failed_start_runs_post_stop_only(
+    void **state)
+{
+    (void)state;
+    tr_sim *sim;
+    tr_system *sys;
+    assert_int_equal(tr_sim_new(&sim, 1), TR_OK);
+    assert_int_equal(tr_system_open(&sys, .world = tr_sim_world(sim),
+                                    .log_level = TR_LOG_ERROR),
+                     TR_OK);
+    tr_ref ref = tr_spawn(sys, cannot_start, .joinable = true);
+    tr_result r;
+    assert_int_equal(tr_join(sys, ref, 0, &r, NULL), TR_OK);
+    assert_int_equal(r.reason, TR_FAILED);
+    assert_int_equal(r.phase, TR_IN_START);
+    assert_int_equal(pre_stops, 0);
+    assert_int_equal(post_stops, 1);
+    assert_int_equal(tr_system_close(sys, 0), TR_OK);
+    tr_sim_free(sim);
+}
+
+/* ---- numbers ---- */
+
+static void test_first_week_12_SH13_the_report_counts_from_the_beginning(
+    void **state)
+{
+    (void)state;
+    tr_sim *sim;
+    tr_system *sys;
+    assert_int_equal(tr_sim_new(&sim, 1), TR_OK);
+    assert_int_equal(tr_system_open(&sys, .world = tr_sim_world(sim)), TR_OK);
+    for (int i = 0; i < 200; i++) {
+        tr_ref ref = tr_spawn(sys, plain);
+        assert_int_equal(tr_ref_err(ref), TR_OK);
+    }
+    tr_ref early = tr_spawn(sys, plain);
+    tr_stop(sys, early);
+    tr_sim_advance(sim, TR_MS(10));
+    tr_system_terminate(sys);
+    tr_sim_advance(sim, TR_SECONDS(1));  // most of them have ended now
+    tr_close_report report = {.size = sizeof(report)};
+    assert_int_equal(tr_system_close_report(sys, 0, &report), TR_OK);
+    assert_int_equal(report.stopped, 200);
+    tr_sim_free(sim);
+}
+
+static void test_first_week_12_PA5_asks_of_outside_threads_count(void **state)
+{
+    (void)state;
+    tr_system *sys;
+    assert_int_equal(tr_system_open(&sys), TR_OK);
+    tr_ref ref = tr_spawn(sys, plain);
+    for (int i = 0; i < 5; i++) {
+        assert_int_equal(tr_ask(sys, ref, NULL, 0, Ping), TR_OK);
+    }
+    tr_metrics_snapshot m = {.size = sizeof(m)};
+    tr_metrics(sys, &m);
+    assert_int_equal(m.asks, 5);
+    assert_int_equal(tr_system_close(sys, 0), TR_OK);
+}
+
+/* ---- another system ---- */
+
+typedef struct Bridge {
+    tr_system *other;
+    tr_ref far;
+} Bridge;
+
+static tr_err on_bridge(tr_ctx *ctx, Bridge *self, const Ping *m)
+{
+    tr_err ask = tr_ask(self->other, self->far, NULL, 0, Ping);
+    tr_err join = tr_join(self->other, self->far, 0, NULL, NULL);
+    return tr_reply(ctx, m, ask == join ? ask : TR_EUSER);
+}
+
+TR_ACTOR(bridge, Bridge, TR_ON(Ping, on_bridge));
+
+static void test_first_week_12_rule_19_waiting_for_another_system(void **state)
+{
+    (void)state;
+    tr_system *here, *there;
+    assert_int_equal(tr_system_open(&here, .log_level = TR_LOG_ERROR + 1),
+                     TR_OK);
+    assert_int_equal(tr_system_open(&there, .log_level = TR_LOG_ERROR + 1),
+                     TR_OK);
+    tr_ref far = tr_spawn(there, plain);
+    tr_ref b =
+        tr_spawn(here, bridge, TR_INIT(bridge, .other = there, .far = far));
+    Pong pong;
+    assert_int_equal(tr_ask(here, b, &pong, 0, Ping), TR_OK);
+    assert_int_equal(pong.err, TR_EWOULDBLOCK);
+    assert_int_equal(tr_system_close(here, 0), TR_OK);
+    assert_int_equal(tr_system_close(there, 0), TR_OK);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(
+            test_first_week_12_a_join_tells_of_a_failing_stop_hook),
+        cmocka_unit_test(
+            test_first_week_12_L14_a_failed_start_runs_post_stop_only),
+        cmocka_unit_test(
+            test_first_week_12_SH13_the_report_counts_from_the_beginning),
+        cmocka_unit_test(test_first_week_12_PA5_asks_of_outside_threads_count),
+        cmocka_unit_test(test_first_week_12_rule_19_waiting_for_another_system),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
