@@ -135,7 +135,7 @@ void mesh_rejoin(mesh *m, uint32_t index)
     tri_lock_take(&m->lock);
     uint64_t incarnation = m->incarnations[index] = ++m->revision;
     tri_lock_drop(&m->lock);
-    tri_bus_set_incarnation(m->systems[index], incarnation);
+    tri_bus_set_node(m->systems[index], (tri_node){index, incarnation});
     mesh_tell(m, index);
     changed(m);
 }

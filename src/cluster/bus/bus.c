@@ -155,15 +155,32 @@ static tr_nanos pump_sessions(tri_bus *bus, tr_nanos now)
     return due;
 }
 
+static void receive(tri_bus *bus)
+{
+    if (tri_transport_has_turns(bus->transport)) {
+        bus->transport->ops->receive(bus->transport, bus);
+    }
+}
+
+/* Sends what the sessions have sent. Returns when that is to be done again. */
+static tr_nanos flush(tri_bus *bus, tr_nanos now)
+{
+    return tri_transport_has_turns(bus->transport)
+               ? bus->transport->ops->flush(bus->transport, now)
+               : TR_FOREVER;
+}
+
 void tri_bus_end_turn(tri_bus *bus)
 {
     TRI_CHECK(bus->ctx != NULL);
     tr_nanos now = tri_bus_now(bus);
     tri_bus_view_act(bus);
+    receive(bus);
     fire_timers(bus, now);
     tr_nanos due = send_unsent(bus) ? now + TRI_BUS_RETRY : TR_FOREVER;
     due = TRI_MIN(due, tri_lane_expire(bus, now));
     due = TRI_MIN(due, pump_sessions(bus, now));
+    due = TRI_MIN(due, flush(bus, now));
     due = TRI_MIN(due, tri_wheel_next(&bus->wheel));
     if (bus->has_timer && due < bus->timer_due) {
         bus->timer_due = due;
@@ -201,18 +218,57 @@ static tr_err bus_start(tr_ctx *ctx, Bus *self)
 }
 
 /*
- * True if the packet may be taken: its sender is a member, and our view is as
- * new as the sender's. If not, it comes again.
+ * A packet may be taken if its sender is a member, and our view is as new as
+ * the sender's. If our view is older, the packet comes again later.
  */
-static bool may_take(tri_bus *bus, const tri_packet *packet)
+static tri_taken may_take(tri_bus *bus, const tri_packet *packet)
 {
     uint64_t revision = bus->view != NULL ? bus->view->revision : 0;
     tri_node from = {.slot = packet->from, .incarnation = packet->incarnation};
     if (packet->revision > revision) {
         bus->up->refresh(bus->up_user, packet->revision);
-        return false;
+        return TRI_TAKE_LATER;
     }
-    return bus->view != NULL && tri_view_has(bus->view, from);
+    return bus->view != NULL && tri_view_has(bus->view, from)
+               ? TRI_TAKEN
+               : TRI_TAKE_REFUSED;
+}
+
+/* Takes a packet, from whoever it names as its sender. */
+static tri_taken take_packet(tri_bus *bus, const tri_packet *packet)
+{
+    tri_taken taken = may_take(bus, packet);
+    if (taken != TRI_TAKEN) {
+        return taken;
+    }
+    tri_peer *peer = tri_peer_get(bus, packet->from);
+    return peer != NULL &&
+                   tri_session_receive(&peer->session, packet, tri_bus_now(bus))
+               ? TRI_TAKEN
+               : TRI_TAKE_LATER;
+}
+
+tri_taken tri_bus_take(tri_bus *bus, tri_node from, const void *bytes,
+                       size_t size)
+{
+    tri_packet packet;
+    TRI_CHECK(bus->ctx != NULL);
+    if (!tri_packet_read(&packet, bytes, size) ||
+        packet.to != bus->node.slot || packet.from != from.slot ||
+        packet.incarnation != from.incarnation) {
+        bus->counts.damaged++;
+        return TRI_TAKE_REFUSED;
+    }
+    return take_packet(bus, &packet);
+}
+
+void tri_bus_connected(tri_bus *bus, uint32_t slot)
+{
+    TRI_CHECK(bus->ctx != NULL && slot < TRI_NODES_MAX);
+    tri_peer *peer = bus->peers[slot];
+    if (peer != NULL) {
+        tri_session_reconnected(&peer->session, tri_bus_now(bus));
+    }
 }
 
 static tr_err on_packet(tr_ctx *ctx, Bus *self, const Packet *m)
@@ -223,11 +279,8 @@ static tr_err on_packet(tr_ctx *ctx, Bus *self, const Packet *m)
     if (!tri_packet_read(&packet, m->bytes.at, m->bytes.size) ||
         packet.to != bus->node.slot) {
         bus->counts.damaged++;
-    } else if (may_take(bus, &packet)) {
-        tri_peer *peer = tri_peer_get(bus, packet.from);
-        if (peer != NULL) {  // without memory it comes again
-            tri_session_receive(&peer->session, &packet, tri_bus_now(bus));
-        }
+    } else {
+        (void)take_packet(bus, &packet);  // what is left comes again
     }
     tri_bus_end_turn(bus);
     return TR_OK;
@@ -271,9 +324,6 @@ static tr_err on_note(tr_ctx *ctx, Bus *self, const tri_bus_note *m)
         break;
     case TRI_NOTE_HOSTED_ENDED:
         tri_hosted_ended(bus, v);
-        break;
-    case TRI_NOTE_INCARNATION:
-        tri_bus_view_restart(bus, m->number);
         break;
     case TRI_NOTE_SIGNAL:
         tri_remote_stop_note(bus, v, m->number);
@@ -328,6 +378,10 @@ static tr_err bus_stop(tr_ctx *ctx, Bus *self, tr_reason reason)
         if (bus->peers[i] != NULL) {
             tri_session_fini(&bus->peers[i]->session);
         }
+    }
+    if (tri_transport_has_turns(bus->transport)) {
+        (void)bus->transport->ops->flush(bus->transport, tri_bus_now(bus));
+        bus->transport->ops->close(bus->transport);
     }
     bus->ctx = NULL;
     return TR_OK;
@@ -447,16 +501,29 @@ void tri_bus_set_view(tr_system *sys, tri_view *view)
     // two views that nobody has acted on the older one is freed here.
     tri_view_drop(
         atomic_exchange_explicit(&bus->next_view, view, memory_order_acq_rel));
+    tri_bus_wake(sys);
+}
+
+void tri_bus_wake(tr_system *sys)
+{
     tell_outside(sys, &tri_bus_note_tr_type,
                  &(tri_bus_note){.what = TRI_NOTE_NOTHING});
 }
 
-void tri_bus_set_incarnation(tr_system *sys, uint64_t incarnation)
+void tri_bus_set_node(tr_system *sys, tri_node node)
 {
     TRI_CHECK(sys->magic == TRI_SYSTEM_MAGIC);
-    tell_outside(
-        sys, &tri_bus_note_tr_type,
-        &(tri_bus_note){.what = TRI_NOTE_INCARNATION, .number = incarnation});
+    TRI_CHECK(node.slot < TRI_NODES_MAX);
+    tri_cluster *cluster = tri_cluster_of(sys);
+    tri_bus *bus = cluster != NULL ? tri_bus_of(cluster) : NULL;
+    TRI_CHECK(bus != NULL);
+    // A lost lease is incarnation 0 in any slot but 0, so that it is not 0.
+    uint64_t word = node.incarnation * TRI_NODES_MAX +
+                    (node.incarnation != 0 ? node.slot : 1);
+    // Release: pairs with act_on_node. Of two that the bus has not acted on
+    // the newer one counts: both close all lanes.
+    atomic_store_explicit(&bus->next_node, word, memory_order_release);
+    tri_bus_wake(sys);
 }
 
 tri_bus_counts tri_bus_count(tr_system *sys)
@@ -477,6 +544,9 @@ void tri_bus_host_kind(tri_cluster *cluster, tri_worker *worker,
         if (tri_bus_tell(bus, worker, &note) == TR_ENOMEM) {
             tri_logf(bus->sys, TR_LOG_ERROR, NULL, NULL,
                      "out of memory: other nodes hear of %s later", kind->name);
+        }
+        if (bus->up->kinds_changed != NULL) {
+            bus->up->kinds_changed(bus->up_user);
         }
     }
 }

@@ -76,6 +76,8 @@ typedef struct tri_bus_up {
     void (*refresh)(void *user, uint64_t revision);
     /* True while the lease of this node lasts. Any thread; NULL: always. */
     bool (*may_act)(void *user);
+    /* This node hosts one more kind. Any thread; NULL: nobody asks. */
+    void (*kinds_changed)(void *user);
 } tri_bus_up;
 
 struct tri_bus {
@@ -93,7 +95,7 @@ struct tri_bus {
     tr_nanos timer_due;  // TR_FOREVER: not set
 
     _Atomic(tri_view *) next_view;          // owned: not acted on yet
-    _Atomic(bool) is_fenced;                // the lease was lost
+    _Atomic(uint64_t) next_node;            // tri_bus_set_node; 0: nothing new
     tri_view *view;                         // held; NULL: none has come
     tri_shard_owner owners[TRI_SHARDS];     // as in the view
     struct tri_lane *lanes;                 // of each shard
@@ -152,10 +154,15 @@ void tri_bus_receive(tr_system *sys, const void *bytes, size_t size);
 /* Gives the bus a newer view; takes the caller's hold. */
 void tri_bus_set_view(tr_system *sys, tri_view *view);
 /*
- * Tells the bus that this node has lost its lease, or may be another
- * incarnation from now on (0: it is none).
+ * Tells the bus that this node has lost its lease (incarnation 0), or goes on
+ * as another incarnation, perhaps in another slot. Called by one thread.
  */
-void tri_bus_set_incarnation(tr_system *sys, uint64_t incarnation);
+void tri_bus_set_node(tr_system *sys, tri_node node);
+/*
+ * Lets the bus have a turn, in which its transport acts. Any thread. Without
+ * memory for the note the transport gets a later turn.
+ */
+void tri_bus_wake(tr_system *sys);
 /* Tells the bus that this system hosts one more kind. */
 void tri_bus_host_kind(tri_cluster *cluster, tri_worker *worker,
                        const tri_kind *kind);
@@ -175,7 +182,6 @@ enum {
     TRI_NOTE_SIGNAL,   // remote_stop.h
     TRI_NOTE_WATCH,    // remote_watch.h
     TRI_NOTE_UNWATCH,
-    TRI_NOTE_INCARNATION,   // of this node has changed
     TRI_NOTE_HOSTED_ENDED,  // hosted.h
 };
 
@@ -200,6 +206,18 @@ void tri_bus_hosted_ended(tri_cluster *cluster, tri_worker *worker,
 
 /* ---- in turns of the bus ---- */
 
+/* What became of a packet that a connection has carried. */
+typedef enum tri_taken {
+    TRI_TAKEN,
+    TRI_TAKE_LATER,   // give it again in a later turn
+    TRI_TAKE_REFUSED,  // it is damaged, or its sender is not a member
+} tri_taken;
+
+/* Takes a packet that `from` has sent over its connection. */
+tri_taken tri_bus_take(tri_bus *bus, tri_node from, const void *bytes,
+                       size_t size);
+/* The transport has a new connection to the slot. */
+void tri_bus_connected(tri_bus *bus, uint32_t slot);
 /*
  * Ends a turn: fires timers, lets the sessions send, sets the timer, and
  * leaves the context. Needs no memory.

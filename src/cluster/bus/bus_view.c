@@ -22,6 +22,8 @@
 #include "cluster/bus/relay.h"
 #include "cluster/bus/remote_watch.h"
 #include "cluster/membership/view.h"
+#include "cluster/transport/session.h"
+#include "cluster/transport/transport.h"
 #include "cluster/virtual/shard.h"
 #include "system/system_log.h"
 #include "troupe/observe.h"
@@ -90,8 +92,56 @@ static void set_owners(tri_bus *bus)
     }
 }
 
+/* Ends what leads to other nodes, and begins anew as `node`. */
+static void go_on_as(tri_bus *bus, tri_node node)
+{
+    tri_hosts_forget_node(bus, bus->node.slot);
+    bus->node = node;
+    for (uint32_t i = 0; i < TRI_NODES_MAX; i++) {
+        tri_peer *peer = bus->peers[i];
+        if (peer != NULL) {
+            tri_call_node_lost(bus, tri_peer_node(peer));
+        }
+        if (peer != NULL && i != node.slot) {
+            tri_session_restart(&peer->session, node.slot, node.incarnation);
+        } else if (peer != NULL) {  // its slot is ours now: it is dead
+            tri_peer_dead(peer, node.incarnation);
+            tri_peer_free(peer);
+            bus->peers[i] = NULL;
+        }
+    }
+    take_back(bus);
+    tri_call_end_lost(bus);
+}
+
+static void tell_transport(tri_bus *bus)
+{
+    if (tri_transport_has_turns(bus->transport)) {
+        bus->transport->ops->members_changed(bus->transport, bus);
+    }
+}
+
+/* Acts on the loss of the lease, or on another incarnation of this node. */
+static void act_on_node(tri_bus *bus)
+{
+    // Acquire: pairs with tri_bus_set_node.
+    uint64_t word =
+        atomic_exchange_explicit(&bus->next_node, 0, memory_order_acquire);
+    if (word == 0) {
+        return;
+    }
+    tri_lane_close_all(bus);
+    tri_node node = {.slot = (uint32_t)(word % TRI_NODES_MAX),
+                     .incarnation = word / TRI_NODES_MAX};
+    if (node.incarnation > bus->node.incarnation) {
+        go_on_as(bus, node);
+        tell_transport(bus);
+    }
+}
+
 void tri_bus_view_act(tri_bus *bus)
 {
+    act_on_node(bus);
     // Acquire: pairs with tri_bus_set_view.
     tri_view *view =
         atomic_exchange_explicit(&bus->next_view, NULL, memory_order_acquire);
@@ -112,22 +162,5 @@ void tri_bus_view_act(tri_bus *bus)
     tri_view_drop(before);
     // Relaxed: our own turn. New members have to know what we host.
     atomic_store_explicit(&bus->announce, true, memory_order_relaxed);
-}
-
-void tri_bus_view_restart(tri_bus *bus, uint64_t incarnation)
-{
-    tri_lane_close_all(bus);
-    if (incarnation <= bus->node.incarnation) {
-        return;
-    }
-    bus->node.incarnation = incarnation;
-    for (uint32_t i = 0; i < TRI_NODES_MAX; i++) {
-        tri_peer *peer = bus->peers[i];
-        if (peer != NULL) {
-            tri_call_node_lost(bus, tri_peer_node(peer));
-            tri_session_restart(&peer->session, incarnation);
-        }
-    }
-    take_back(bus);
-    tri_call_end_lost(bus);
+    tell_transport(bus);
 }

@@ -10,7 +10,5 @@
 
 /* Acts on the newest view that has come, if there is one. */
 void tri_bus_view_act(tri_bus *bus);
-/* This node goes on as another incarnation; 0: it has lost its lease. */
-void tri_bus_view_restart(tri_bus *bus, uint64_t incarnation);
 
 #endif

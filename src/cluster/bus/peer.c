@@ -58,6 +58,14 @@ static void on_send(tri_session *s, const tri_packet *packet)
     free(w.bytes);
 }
 
+/* Frames wait in the session while the connection is full, or missing. */
+static bool on_has_room(tri_session *s)
+{
+    tri_transport *transport = peer_of(s)->bus->transport;
+    return !tri_transport_has_turns(transport) ||
+           transport->ops->has_room(transport, s->there);
+}
+
 static void forget_types(tri_peer *peer)
 {
     TRI_CHECK(peer->in_count <= peer->in_room);
@@ -219,7 +227,8 @@ tri_peer *tri_peer_get(tri_bus *bus, uint32_t node)
                                         .take = on_take,
                                         .done = on_done,
                                         .lost = on_lost,
-                                        .begin = on_begin};
+                                        .begin = on_begin,
+                                        .has_room = on_has_room};
     TRI_CHECK(bus != NULL);
     if (node >= TRI_NODES_MAX || node == bus->node.slot) {
         return NULL;
@@ -230,6 +239,8 @@ tri_peer *tri_peer_get(tri_bus *bus, uint32_t node)
         if (peer != NULL) {
             tri_session_init(&peer->session, &ops, &bus->sys->mem,
                              bus->node.slot, bus->node.incarnation, node);
+            peer->session.is_connected_way =
+                tri_transport_has_turns(bus->transport);
             tri_map_init(&peer->out_types, NULL, NULL);
             peer->bus = bus;
             peer->node = node;

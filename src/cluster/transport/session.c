@@ -87,9 +87,10 @@ void tri_session_peer_gone(tri_session *s, uint64_t incarnation)
     end_stream(s);
 }
 
-void tri_session_restart(tri_session *s, uint64_t incarnation)
+void tri_session_restart(tri_session *s, uint32_t here, uint64_t incarnation)
 {
-    TRI_CHECK(incarnation > s->incarnation);
+    TRI_CHECK(incarnation > s->incarnation && here != s->there);
+    s->here = here;
     s->incarnation = incarnation;
     end_stream(s);
 }
@@ -154,6 +155,12 @@ tr_err tri_session_put(tri_session *s, const void *bytes, size_t size,
     return TR_OK;
 }
 
+/* Returns when frames that were sent now are repeated. */
+static tr_nanos repeat_after(const tri_session *s, tr_nanos now)
+{
+    return s->is_connected_way ? TR_FOREVER : now + s->pause;
+}
+
 /* Frees the frames up to the number: they were received. */
 static void acknowledged(tri_session *s, uint64_t number, tr_nanos now)
 {
@@ -174,7 +181,7 @@ static void acknowledged(tri_session *s, uint64_t number, tr_nanos now)
     }
     if (any) {
         s->pause = TRI_SESSION_REPEAT;
-        s->repeat_at = s->under_way > 0 ? now + s->pause : TR_FOREVER;
+        s->repeat_at = s->under_way > 0 ? repeat_after(s, now) : TR_FOREVER;
     }
 }
 
@@ -196,12 +203,15 @@ static void answered(tri_session *s, const tri_packet *p, tr_nanos now)
     }
 }
 
-/* Takes the frame of a packet if it is the next of its stream. */
-static void received(tri_session *s, const tri_packet *p)
+/*
+ * Takes the frame of a packet if it is the next of its stream. Returns false
+ * if it is, and was left.
+ */
+static bool received(tri_session *s, const tri_packet *p)
 {
     if (p->to_incarnation != s->incarnation ||
         (p->incarnation == s->in_incarnation && p->stream < s->in_stream)) {
-        return;  // for an earlier incarnation, or of an earlier stream
+        return true;  // for an earlier incarnation, or of an earlier stream
     }
     if (p->incarnation > s->in_incarnation || p->stream > s->in_stream) {
         s->in_incarnation = p->incarnation;
@@ -209,9 +219,12 @@ static void received(tri_session *s, const tri_packet *p)
         s->in_number = 0;
     }
     s->ack_due = true;
-    if (p->number == s->in_number + 1 && s->ops->take(s, p->frame)) {
-        s->in_number++;
+    if (p->number != s->in_number + 1) {
+        return true;
     }
+    bool taken = s->ops->take(s, p->frame);
+    s->in_number += taken;
+    return taken;
 }
 
 /* True if the incarnation has left or was followed by another. */
@@ -221,11 +234,11 @@ static bool is_over(const tri_session *s, uint64_t incarnation)
            incarnation < s->peer;
 }
 
-void tri_session_receive(tri_session *s, const tri_packet *p, tr_nanos now)
+bool tri_session_receive(tri_session *s, const tri_packet *p, tr_nanos now)
 {
     TRI_CHECK(p->kind >= TRI_PACKET_SYN && p->kind <= TRI_PACKET_ACK);
     if (p->from != s->there || p->to != s->here || is_over(s, p->incarnation)) {
-        return;
+        return true;
     }
     if (p->kind == TRI_PACKET_SYN || p->to_incarnation != s->incarnation) {
         // The other node does not know our incarnation: acknowledge, which
@@ -238,15 +251,14 @@ void tri_session_receive(tri_session *s, const tri_packet *p, tr_nanos now)
         s->ack_due = p->incarnation == s->in_incarnation;
     }
     answered(s, p, now);
-    if (p->kind == TRI_PACKET_DATA) {
-        received(s, p);
-    }
+    return p->kind != TRI_PACKET_DATA || received(s, p);
 }
 
 static void send_new(tri_session *s, tr_nanos now)
 {
     TRI_CHECK(s->peer != 0);
-    while (s->unsent != NULL && s->under_way < TRI_SESSION_WINDOW) {
+    while (s->unsent != NULL && s->under_way < TRI_SESSION_WINDOW &&
+           (s->ops->has_room == NULL || s->ops->has_room(s))) {
         tri_session_frame *frame = s->unsent;
         s->unsent = frame->next;
         frame->sent = true;
@@ -254,7 +266,7 @@ static void send_new(tri_session *s, tr_nanos now)
         send_packet(s, TRI_PACKET_DATA, frame);
         s->ack_due = false;
         if (s->repeat_at == TR_FOREVER) {
-            s->repeat_at = now + s->pause;
+            s->repeat_at = repeat_after(s, now);
         }
     }
 }
@@ -275,7 +287,15 @@ static void repeat_unacknowledged(tri_session *s, tr_nanos now)
         s->ack_due = false;
     }
     double_pause(s);
-    s->repeat_at = now + s->pause;
+    s->repeat_at = repeat_after(s, now);
+}
+
+void tri_session_reconnected(tri_session *s, tr_nanos now)
+{
+    if (s->peer != 0 && s->under_way > 0) {
+        s->repeat_at = now;
+    }
+    s->ack_due = s->in_incarnation != 0;  // the last one may be lost
 }
 
 /* Asks for the other node's incarnation, if it is time. */

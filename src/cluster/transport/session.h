@@ -1,5 +1,6 @@
 /*
- * session.h - a stream of frames to one node, over a transport that loses them.
+ * session.h - a stream of frames to one node, over a transport that may lose
+ * them.
  *
  * Two incarnations of two nodes have a stream in each direction. Frames have
  * numbers; the sender keeps them until they are acknowledged, repeats them if
@@ -10,6 +11,10 @@
  * loses nothing. Then the owner is told of each frame that is left whether it
  * was sent (and perhaps taken) or not (and certainly not taken). The next frame
  * begins another stream.
+ *
+ * If the transport is a connection (`is_connected_way`), nothing is repeated by
+ * time: a frame is sent again only when there is a new connection
+ * (tri_session_reconnected).
  *
  * Threads: one owner. Ownership: a session owns the bytes of its frames; `tag`
  * belongs to the owner.
@@ -64,6 +69,8 @@ typedef struct tri_session_ops {
     void (*lost)(tri_session *s);
     /* A stream begins: put its first frame now. False: no memory. */
     bool (*begin)(tri_session *s);
+    /* False: new frames wait until the next pump. NULL: there is room. */
+    bool (*has_room)(tri_session *s);
 } tri_session_ops;
 
 struct tri_session {
@@ -71,6 +78,7 @@ struct tri_session {
     tri_mem *mem;
     uint32_t here, there;  // numbers of nodes
     uint64_t incarnation;  // of this node
+    bool is_connected_way;  // frames are repeated by new connections alone
 
     /* ---- out ---- */
     tri_session_frame *first, *last;  // oldest first
@@ -100,7 +108,9 @@ void tri_session_fini(tri_session *s);
  */
 void tri_session_peer_gone(tri_session *s, uint64_t incarnation);
 /* This node goes on as another incarnation: ends the stream, begins anew. */
-void tri_session_restart(tri_session *s, uint64_t incarnation);
+void tri_session_restart(tri_session *s, uint32_t here, uint64_t incarnation);
+/* There is a new connection: what is not acknowledged is sent again. */
+void tri_session_reconnected(tri_session *s, tr_nanos now);
 /*
  * Queues a copy of a frame. On TR_OK `done` is called for tag, once.
  * Errors: TR_ENOMEM, TR_ELIMIT.
@@ -109,8 +119,11 @@ TR_NODISCARD tr_err tri_session_put(tri_session *s, const void *bytes,
                                     size_t size, void *tag);
 /* True if only TRI_SESSION_RESERVE is left: there is no room for mail. */
 bool tri_session_is_full(const tri_session *s);
-/* Handles a packet that has come for this session. */
-void tri_session_receive(tri_session *s, const tri_packet *packet,
+/*
+ * Handles a packet that has come for this session. Returns false if its frame
+ * was left (see `take`): a connection gives the same packet again later.
+ */
+bool tri_session_receive(tri_session *s, const tri_packet *packet,
                          tr_nanos now);
 /* Sends new frames, repeats old ones if it is time, and acknowledges. */
 void tri_session_pump(tri_session *s, tr_nanos now);

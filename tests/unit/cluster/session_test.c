@@ -306,7 +306,7 @@ static void test_X34_a_restarted_node_begins_another_stream(void **state)
     put(0, 1);
     comes(TRI_PACKET_ACK, 101, 0);
     assert_int_equal(e->session.peer, 101);
-    tri_session_restart(&e->session, 300);
+    tri_session_restart(&e->session, e->session.here, 300);
     assert_int_equal(e->lost, 1);
     assert_int_equal(e->never, 1);
     assert_int_equal(e->session.incarnation, 300);
