@@ -1,5 +1,6 @@
 /*
- * cluster.h - virtual actors: named by kind and key, activated when needed.
+ * cluster.h - virtual actors: named by kind and key, activated when needed;
+ * and clusters, whose nodes share them.
  *
  * A virtual actor is never spawned. The first message activates it on a node
  * that hosts its kind. When it has been idle for some time it is deactivated;
@@ -22,6 +23,13 @@
  * that stays valid. Names of both sorts are counted;
  * tr_system_options.virtual_names is their limit.
  *
+ * Nodes. A system that has joined a cluster (tr_cluster_join) is a node of it.
+ * The nodes of a namespace share its virtual actors: each actor is active on
+ * one node, and a message finds it from every node. They agree through an
+ * engine (engine.h), which they all reach. A node that is killed, or does not
+ * reach the engine for `lease`, loses its actors to the others; at most one
+ * activation of an actor can store its state (rule 69 (clusters)).
+ *
  * Threads: any.
  * Ownership: definitions and stores are borrowed for as long as the system is
  * open. Options and names are copied.
@@ -32,6 +40,7 @@
 #include <troupe/actor.h>
 #include <troupe/base.h>
 #include <troupe/macros.h>
+#include <troupe/message.h>
 
 /* On which node the actors of a kind are activated. */
 typedef enum tr_placement {
@@ -52,7 +61,80 @@ typedef struct tr_host_options {
     tr_placement placement;         // which node; default TR_PLACE_OWNER
 } tr_host_options;
 
+/* One incarnation of a node. A node that joins again is another one. */
+typedef struct tr_node {
+    uint32_t slot;         // its number; of a node that is gone, free again
+    uint64_t incarnation;  // unique in the cluster, and increasing; 0: none
+} tr_node;
+
+/* A field that is zero takes the default named beside it. */
+typedef struct tr_cluster_options {
+    size_t size;
+    tr_engine *engine;      // default: TROUPE_ENGINE; see tr_cluster_join
+    const char *listen;     // default: TROUPE_LISTEN, or "127.0.0.1:0"
+    const char *advertise;  // address for other nodes; default: that of listen
+    bool client;            // never owns actors of others; default false
+    tr_nanos lease;         // default 6 s, at least 60 ms
+    tr_nanos timeout;       // of the call; default 30 s
+} tr_cluster_options;
+
+/* A member of the cluster, as this node sees it. */
+typedef struct tr_member {
+    tr_node node;
+    char address[300];  // host:port
+    bool is_self;
+    bool is_leaving;
+    bool is_client;
+    uint32_t shards;  // parts of the 4,096 of all actors that it owns
+} tr_member;
+
+/* What has happened to a member: tr_member_event.what. */
+typedef enum tr_member_change {
+    TR_MEMBER_UP,       // it has joined
+    TR_MEMBER_LEAVING,  // it gives its actors to others
+    TR_MEMBER_GONE,     // it has left, or is dead
+    TR_MEMBER_LOST,     // this node has lost its lease, and joins again
+} tr_member_change;
+
 TR_BEGIN_DECLS
+
+/*
+ * Makes the system a node of the cluster of its namespace
+ * (tr_system_options.ns; "local" if there is none), and returns when it may own
+ * actors. Call it outside of handlers, before virtual actors are active; kinds
+ * may be hosted before and after. All nodes use the same engine and stores.
+ *
+ * Without .engine the environment variable TROUPE_ENGINE names one:
+ * "sqlite:/path/to/file" (component troupe-sqlite) or "memory:name"; without
+ * that, a file of this user and namespace, so that all programs of a user on
+ * one machine find each other: troupe-NAMESPACE.engine in $XDG_RUNTIME_DIR, or
+ * in $HOME with a dot before it. In a simulation the default is an engine of
+ * the simulated world. An engine that is opened here is closed with the system.
+ *
+ * .listen is "host:port", a port of 0 a free one. Until connections are
+ * encrypted only addresses of this machine (loopback) are allowed.
+ *
+ * tr_system_close leaves the cluster: the node gives its actors to others,
+ * which takes their stops and saves, and then removes its record.
+ *
+ * Errors, each with a text (tr_error_text): TR_EINVAL (options, address, an
+ * engine of another version), TR_EEXIST (joined already; the port is in use),
+ * TR_EWOULDBLOCK (inside a handler), TR_ETIMEDOUT (the engine was not reached),
+ * TR_ESTORAGE (the engine cannot be opened), TR_ENOENT (no engine),
+ * TR_EUNREACHABLE, TR_ENOMEM, TR_ELIMIT, TR_ECLOSED.
+ */
+TR_API TR_NODISCARD tr_err tr_cluster_join(tr_system *sys,
+                                           const tr_cluster_options *options);
+/*
+ * Stores the members of the cluster, at most `max`, in the order of their
+ * slots. Returns how many there are; 0 if the system has not joined.
+ */
+TR_API size_t tr_cluster_members(tr_system *sys, tr_member *out, size_t max);
+/*
+ * Returns which node this system is; incarnation 0 if it is none, or has lost
+ * its lease and is joining again.
+ */
+TR_API tr_node tr_cluster_self(tr_system *sys);
 
 /*
  * Lets this node activate virtual actors of a kind, whose name is that of the
@@ -120,6 +202,15 @@ TR_END_DECLS
 
 #ifndef __cplusplus
 
+/*
+ * Published when the members have changed, as this node sees it; what is a
+ * tr_member_change, at the time by tr_now.
+ */
+TR_MESSAGE(tr_member_event, (uint32_t, what), (uint32_t, slot),
+           (uint64_t, incarnation), (const char *, address), (int64_t, at));
+
+#define tr_cluster_join(sys, ...)                                              \
+    (tr_cluster_join)((sys), TR_OPTIONS(tr_cluster_options, __VA_ARGS__))
 #define tr_host(sys, ...) TR_HOST_(sys, __VA_ARGS__, )
 #define TR_HOST_(sys, A, ...)                                                  \
     (tr_host)((sys), TR_DEF(A), TR_OPTIONS(tr_host_options, __VA_ARGS__))

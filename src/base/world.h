@@ -265,6 +265,12 @@ typedef struct tri_world_ops {
     void (*place)(tri_world *world, char *out, size_t size);
 
     /*
+     * Returns a variable of the environment, or NULL; valid until the program
+     * changes it. NULL: this world has none.
+     */
+    const char *(*environment)(tri_world *world, const char *name);
+
+    /*
      * Returns the table of objects that all systems of this world share; in a
      * simulation one table for all nodes.
      */

@@ -504,6 +504,12 @@ static void posix_wait_signal(tri_world *world, _Atomic(uint32_t) *word,
     stop_signals_end();
 }
 
+static const char *posix_environment(tri_world *world, const char *name)
+{
+    (void)world;
+    return getenv(name);
+}
+
 static tri_shared *posix_shared(tri_world *world)
 {
     static tri_shared shared;  // the process has one, like this world
@@ -565,6 +571,7 @@ static const tri_world_ops posix_ops = {
     .file_unmap = tri_posix_file_unmap,
     .file_remove = tri_posix_file_remove,
     .file_exists = tri_posix_file_exists,
+    .environment = posix_environment,
     .shared = posix_shared,
 };
 

@@ -141,6 +141,13 @@ typedef struct tri_virtual_ops {
      * takes the reply, if it answers a request from another node.
      */
     bool (*reply)(tri_worker *worker, tri_cell *cell, tr_msg *reply);
+    /*
+     * Gives the actors of this node to other nodes, as far as the time allows;
+     * the actors of the program have ended.
+     */
+    void (*hand_over)(tr_system *sys, tr_nanos deadline);
+    /* Leaves the cluster, after the virtual actors of this node have ended. */
+    void (*leave)(tr_system *sys, tr_nanos deadline);
     /* Prevents further activations; returns the guardian of the active ones. */
     tr_ref (*close)(tr_system *sys);
     /* Adds the numbers of virtual actors. */

@@ -293,7 +293,11 @@ static bool end_virtuals(tr_system *sys, tr_nanos deadline)
     if (ops == NULL) {
         return true;
     }
-    return end_top(sys, ops->close(sys), deadline);
+    tr_nanos now = sys->world->ops->mono(sys->world);
+    ops->hand_over(sys, now + (deadline > now ? (deadline - now) / 2 : 0));
+    bool clean = end_top(sys, ops->close(sys), deadline);
+    ops->leave(sys, deadline);
+    return clean;
 }
 
 /* Ends /system and then the root, which may use the grace. */

@@ -170,7 +170,7 @@ static void end_member(void *user)
     if (tri_membership_wait_left(it->membership, TR_SECONDS(10)) != TR_OK) {
         // Its record stays until others declare it dead.
     }
-    tri_membership_stop(it->membership);
+    tri_membership_free(it->membership);
     tr_engine_close(it->engine);
     tri_view_drop(it->view);
     free(it);

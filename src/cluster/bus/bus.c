@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cluster/bus/arrival.h"
 #include "cluster/bus/bus_view.h"
 #include "cluster/bus/call.h"
 #include "cluster/bus/hosted.h"
@@ -217,71 +218,11 @@ static tr_err bus_start(tr_ctx *ctx, Bus *self)
     return TR_OK;
 }
 
-/*
- * A packet may be taken if its sender is a member, and our view is as new as
- * the sender's. If our view is older, the packet comes again later.
- */
-static tri_taken may_take(tri_bus *bus, const tri_packet *packet)
-{
-    uint64_t revision = bus->view != NULL ? bus->view->revision : 0;
-    tri_node from = {.slot = packet->from, .incarnation = packet->incarnation};
-    if (packet->revision > revision) {
-        bus->up->refresh(bus->up_user, packet->revision);
-        return TRI_TAKE_LATER;
-    }
-    return bus->view != NULL && tri_view_has(bus->view, from)
-               ? TRI_TAKEN
-               : TRI_TAKE_REFUSED;
-}
-
-/* Takes a packet, from whoever it names as its sender. */
-static tri_taken take_packet(tri_bus *bus, const tri_packet *packet)
-{
-    tri_taken taken = may_take(bus, packet);
-    if (taken != TRI_TAKEN) {
-        return taken;
-    }
-    tri_peer *peer = tri_peer_get(bus, packet->from);
-    return peer != NULL &&
-                   tri_session_receive(&peer->session, packet, tri_bus_now(bus))
-               ? TRI_TAKEN
-               : TRI_TAKE_LATER;
-}
-
-tri_taken tri_bus_take(tri_bus *bus, tri_node from, const void *bytes,
-                       size_t size)
-{
-    tri_packet packet;
-    TRI_CHECK(bus->ctx != NULL);
-    if (!tri_packet_read(&packet, bytes, size) ||
-        packet.to != bus->node.slot || packet.from != from.slot ||
-        packet.incarnation != from.incarnation) {
-        bus->counts.damaged++;
-        return TRI_TAKE_REFUSED;
-    }
-    return take_packet(bus, &packet);
-}
-
-void tri_bus_connected(tri_bus *bus, uint32_t slot)
-{
-    TRI_CHECK(bus->ctx != NULL && slot < TRI_NODES_MAX);
-    tri_peer *peer = bus->peers[slot];
-    if (peer != NULL) {
-        tri_session_reconnected(&peer->session, tri_bus_now(bus));
-    }
-}
-
 static tr_err on_packet(tr_ctx *ctx, Bus *self, const Packet *m)
 {
     tri_bus *bus = begin_turn(ctx, self);
-    tri_packet packet;
     tri_bus_view_act(bus);
-    if (!tri_packet_read(&packet, m->bytes.at, m->bytes.size) ||
-        packet.to != bus->node.slot) {
-        bus->counts.damaged++;
-    } else {
-        (void)take_packet(bus, &packet);  // what is left comes again
-    }
+    tri_arrival_packet(bus, m->bytes);
     tri_bus_end_turn(bus);
     return TR_OK;
 }

@@ -7,6 +7,7 @@
  *   bus.c          the actor: its turns, its timer, notes to it
  *   bus_join.c     a system joins a namespace
  *   bus_view.c     acts on a new view: members and owners of shards
+ *   arrival.c      packets that arrive
  *   peer.c         the other nodes: a session with each, frames that come
  *   hosts.c        which node hosts which kinds
  *   lane.c         the way to the actors of one shard
@@ -206,18 +207,6 @@ void tri_bus_hosted_ended(tri_cluster *cluster, tri_worker *worker,
 
 /* ---- in turns of the bus ---- */
 
-/* What became of a packet that a connection has carried. */
-typedef enum tri_taken {
-    TRI_TAKEN,
-    TRI_TAKE_LATER,   // give it again in a later turn
-    TRI_TAKE_REFUSED,  // it is damaged, or its sender is not a member
-} tri_taken;
-
-/* Takes a packet that `from` has sent over its connection. */
-tri_taken tri_bus_take(tri_bus *bus, tri_node from, const void *bytes,
-                       size_t size);
-/* The transport has a new connection to the slot. */
-void tri_bus_connected(tri_bus *bus, uint32_t slot);
 /*
  * Ends a turn: fires timers, lets the sessions send, sets the timer, and
  * leaves the context. Needs no memory.

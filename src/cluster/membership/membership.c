@@ -107,6 +107,8 @@ static void take_requests(tri_membership *it)
     tri_lock_take(&it->lock);
     it->is_stopping = it->wants_stop;
     it->is_leaving = it->wants_leave;
+    bool tells_again = it->wants_news;
+    it->wants_news = false;
     it->needs_read |= it->wants_revision > it->rows.table_revision;
     it->wants_revision = 0;
     bool changed = tri_member_has_lease(it) &&
@@ -114,6 +116,12 @@ static void take_requests(tri_membership *it)
     tri_lock_drop(&it->lock);
     if (changed) {
         it->renew_due = 0;
+    }
+    if (tells_again) {
+        it->published = 0;
+        if (tri_member_state_of(it) == TRI_MEMBER_UP) {
+            it->calls->up(it->user, it->self);
+        }
     }
 }
 
@@ -293,7 +301,7 @@ tr_err tri_membership_start(tri_membership **out,
 
 void tri_membership_stop(tri_membership *it)
 {
-    if (it == NULL) {
+    if (it->thread == NULL) {
         return;
     }
     tri_lock_take(&it->lock);
@@ -301,8 +309,24 @@ void tri_membership_stop(tri_membership *it)
     tri_lock_drop(&it->lock);
     wake(it);
     it->world->ops->thread_join(it->world, it->thread);
+    it->thread = NULL;
     tri_engine_drop(it->engine);
-    membership_free(it);
+}
+
+void tri_membership_free(tri_membership *it)
+{
+    if (it != NULL) {
+        tri_membership_stop(it);
+        membership_free(it);
+    }
+}
+
+void tri_membership_tell_again(tri_membership *it)
+{
+    tri_lock_take(&it->lock);
+    it->wants_news = true;
+    tri_lock_drop(&it->lock);
+    wake(it);
 }
 
 /* Waits until the state is `wanted` or the node has left. */

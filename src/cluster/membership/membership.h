@@ -97,7 +97,7 @@ typedef struct tri_membership {
     /* Requests, and the answers of the engine. */
     tri_lock lock;
     _Atomic(uint32_t) wakes;  // the thread parks on it
-    bool wants_leave, wants_stop;
+    bool wants_leave, wants_stop, wants_news;
     uint64_t wants_revision;           // of a view; 0: none
     char kinds[TRI_MEMBER_KINDS_MAX];  // to be written
     uint64_t handed[TRI_SHARDS / 64];  // bits: the bus has given them up
@@ -163,10 +163,14 @@ void tri_membership_leave(tri_membership *it);
 TR_NODISCARD tr_err tri_membership_wait_left(tri_membership *it,
                                              tr_nanos timeout);
 /*
- * Ends the thread and frees the membership; NULL is allowed. A node that has
- * not left stays in the engine until others declare it dead.
+ * Ends the thread, once; no callback comes after that. A node that has not left
+ * stays in the engine until others declare it dead.
  */
 void tri_membership_stop(tri_membership *it);
+/* Stops and frees the membership; NULL is allowed. */
+void tri_membership_free(tri_membership *it);
+/* Has the thread call `up` and `view_changed` again, with what is known now. */
+void tri_membership_tell_again(tri_membership *it);
 
 /* Changes the kinds that the node hosts. Errors: TR_ELIMIT (too long). */
 TR_NODISCARD tr_err tri_membership_set_kinds(tri_membership *it,

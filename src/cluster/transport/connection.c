@@ -19,8 +19,8 @@
 #include "core/system.h"
 
 enum {
-    HEAD = 4,                // bytes of a frame's length
-    CHUNK = 64 * 1024,       // bytes that are read at once
+    HEAD = 4,           // bytes of a frame's length
+    CHUNK = 64 * 1024,  // bytes that are read at once
     FRAME_MAX = TRI_PACKET_HEAD + TRI_PACKET_MAX,
 };
 
@@ -56,6 +56,7 @@ static void on_ready(tri_waiter *waiter)
 /* True if the side is armed and its waiter was not called yet. */
 static bool is_waiting(tri_connection_side *side)
 {
+    TRI_CHECK(side->connection != NULL);
     // Acquire: pairs with on_ready.
     if (side->is_armed &&
         atomic_load_explicit(&side->is_called, memory_order_acquire)) {
@@ -130,6 +131,7 @@ static void buffer_free(tri_connection_buffer *buffer)
 
 void tri_connection_close(tri_connection *it)
 {
+    TRI_CHECK(it->stream != NULL);
     disarm(it, &it->in_side);
     disarm(it, &it->out_side);
     ops_of(it)->stream_close(it->stream);
@@ -149,6 +151,7 @@ void tri_connection_set_state(tri_connection *it, tri_connection_state state,
 
 void tri_connection_break(tri_connection *it, tr_err err)
 {
+    TRI_CHECK(err != TR_OK);
     if (it->state != TRI_CONNECTION_BROKEN) {
         it->state = TRI_CONNECTION_BROKEN;
         it->err = err;
@@ -178,6 +181,7 @@ void tri_connection_step(tri_connection *it, tr_nanos now)
 static bool buffer_need(tri_connection *it, tri_connection_buffer *buffer,
                         size_t size)
 {
+    TRI_CHECK(buffer->at <= buffer->end && buffer->end <= buffer->room);
     if (buffer->room - buffer->end >= size) {
         return true;
     }
@@ -190,8 +194,8 @@ static bool buffer_need(tri_connection *it, tri_connection_buffer *buffer,
     if (buffer->room - used >= size) {
         return true;
     }
-    size_t room = buffer->room * 2 > used + size ? buffer->room * 2
-                                                 : used + size;
+    size_t room =
+        buffer->room * 2 > used + size ? buffer->room * 2 : used + size;
     unsigned char *bytes = tri_mem_should_fail(&it->sys->mem)
                                ? NULL
                                : realloc(buffer->bytes, room);
@@ -237,6 +241,7 @@ static bool has_frame(const tri_connection *it)
 
 void tri_connection_read(tri_connection *it)
 {
+    TRI_CHECK(it->stream != NULL);
     it->has_more = false;
     if (is_waiting(&it->in_side) || has_frame(it) ||
         it->state < TRI_CONNECTION_GREETING ||
@@ -265,6 +270,7 @@ void tri_connection_read(tri_connection *it)
 
 bool tri_connection_peek(tri_connection *it, tr_bytes *out)
 {
+    TRI_CHECK(out != NULL);
     size_t size = 0;
     while (it->state != TRI_CONNECTION_BROKEN && frame_size(it, &size)) {
         if (size > FRAME_MAX) {
@@ -312,11 +318,13 @@ void tri_connection_put(tri_connection *it, const void *bytes, size_t size)
 
 size_t tri_connection_waiting(const tri_connection *it)
 {
+    TRI_CHECK(it->out.at <= it->out.end);
     return it->out.end - it->out.at;
 }
 
 void tri_connection_write(tri_connection *it, tr_nanos now)
 {
+    TRI_CHECK(it->stream != NULL);
     while (it->state == TRI_CONNECTION_GREETING ||
            it->state == TRI_CONNECTION_OPEN) {
         size_t size = tri_connection_waiting(it), done = 0;

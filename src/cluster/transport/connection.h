@@ -41,7 +41,7 @@ typedef struct tri_connection_side {
     tri_waiter waiter;
     struct tri_connection *connection;
     uint32_t direction;
-    bool is_armed;          // of the turns
+    bool is_armed;            // of the turns
     _Atomic(bool) is_called;  // the waiter was called since it was armed
 } tri_connection_side;
 

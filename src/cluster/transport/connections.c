@@ -15,6 +15,7 @@
 
 #include "base/check.h"
 #include "base/list.h"
+#include "cluster/bus/arrival.h"
 #include "cluster/bus/bus.h"
 #include "cluster/membership/view.h"
 #include "cluster/transport/connection.h"
@@ -28,17 +29,17 @@
 #include "troupe/observe.h"
 
 #define GREETING_MAGIC UINT32_C(0x45505254)  // "TRPE"
-#define GREETING_WAIT  TR_SECONDS(5)  // until both greetings have come
+#define GREETING_WAIT  TR_SECONDS(5)         // until both greetings have come
 #define PING           TR_SECONDS(1)  // without writes, by who has dialled
 #define REDIAL_FIRST   TR_MS(20)      // after a failure; then it doubles
 #define REDIAL_MAX     TR_SECONDS(1)
 
 enum {
     BACKLOG = 128,
-    STRANGERS_MAX = 128,          // accepted connections without a greeting
-    GREETING_MAX = 512,           // bytes
-    WAITING_MAX = 1024 * 1024,    // bytes queued for one node
-    READS_MAX = 16,               // of one connection in a turn
+    STRANGERS_MAX = 128,        // accepted connections without a greeting
+    GREETING_MAX = 512,         // bytes
+    WAITING_MAX = 1024 * 1024,  // bytes queued for one node
+    READS_MAX = 16,             // of one connection in a turn
 };
 
 /* The way to one slot. */
@@ -53,17 +54,17 @@ typedef struct connections {
     tri_transport base;  // first
     tr_system *sys;
     tri_io *io;
-    const char *ns;         // borrowed from the cluster
-    tri_stream *listener;   // NULL: closed
-    tri_waiter waiter;      // of the listener
+    const char *ns;           // borrowed from the cluster
+    tri_stream *listener;     // NULL: closed
+    tri_waiter waiter;        // of the listener
     _Atomic(bool) is_called;  // the listener's waiter was
     bool is_armed;
-    tri_node node;       // this one; incarnation 0: not known yet
+    tri_node node;         // this one; incarnation 0: not known yet
     const tri_view *view;  // borrowed from the bus
-    tri_list all;        // tri_connection.link
-    uint32_t strangers;  // of those: accepted, without a greeting
-    bool has_more;       // some connection has more to read now
-    bool is_blocked;     // the bus takes the next frame of one later
+    tri_list all;          // tri_connection.link
+    uint32_t strangers;    // of those: accepted, without a greeting
+    bool has_more;         // some connection has more to read now
+    bool is_blocked;       // the bus takes the next frame of one later
     way slots[TRI_NODES_MAX];
 } connections;
 
@@ -88,6 +89,7 @@ static bool is_stranger(const tri_connection *c)
 /* Closes a connection. A failure makes the next dial wait. */
 static void end(connections *it, tri_connection *c, tr_nanos now)
 {
+    TRI_CHECK(tri_link_is_linked(&c->link));
     if (c->peer.slot != TRI_NODE_NONE) {
         way *to = &it->slots[c->peer.slot];
         to->open = to->open == c ? NULL : to->open;
@@ -113,6 +115,8 @@ static void end_all(connections *it, tr_nanos now)
 
 static void greet(connections *it, tri_connection *c, tri_node to)
 {
+    TRI_CHECK(c->state == TRI_CONNECTION_GREETING);
+    TRI_CHECK(it->node.incarnation != 0);
     tri_writer w = {.mem = &it->sys->mem};
     tri_write_u32(&w, GREETING_MAGIC);
     tri_write_u8(&w, TRI_WIRE_VERSION);
@@ -178,6 +182,7 @@ static const char *read_greeting(connections *it, tri_connection *c,
 static void on_greeting(connections *it, tri_bus *bus, tri_connection *c,
                         tr_bytes frame)
 {
+    TRI_CHECK(c->state == TRI_CONNECTION_GREETING);
     tri_node from;
     const char *why = read_greeting(it, c, frame, &from);
     if (why == NULL && !c->is_dialled) {
@@ -203,7 +208,7 @@ static void on_greeting(connections *it, tri_bus *bus, tri_connection *c,
         greet(it, c, from);
     }
     tri_connection_set_state(c, TRI_CONNECTION_OPEN, tri_bus_now(bus));
-    tri_bus_connected(bus, from.slot);
+    tri_arrival_connected(bus, from.slot);
 }
 
 /* ---- receiving ---- */
@@ -218,7 +223,7 @@ static void take_frames(connections *it, tri_bus *bus, tri_connection *c)
             on_greeting(it, bus, c, frame);
             continue;
         }
-        switch (tri_bus_take(bus, c->peer, frame.at, frame.size)) {
+        switch (tri_arrival_take(bus, c->peer, frame.at, frame.size)) {
         case TRI_TAKEN:
             tri_connection_next(c);
             break;
@@ -326,6 +331,7 @@ static void receive(tri_transport *transport, tri_bus *bus)
 
 static void dial(connections *it, uint32_t slot, tr_nanos now)
 {
+    TRI_CHECK(slot < it->view->slots && it->slots[slot].dialled == NULL);
     const tri_member *member = &it->view->members[slot];
     way *to = &it->slots[slot];
     char address[TRI_MEMBER_ADDRESS_MAX + 8];
@@ -379,6 +385,7 @@ static bool is_gone(const connections *it, const tri_connection *c)
 
 static void members_changed(tri_transport *transport, tri_bus *bus)
 {
+    TRI_CHECK(bus->node.incarnation != 0);
     connections *it = of(transport);
     tr_nanos now = tri_bus_now(bus);
     it->view = bus->view;
@@ -400,8 +407,8 @@ static void members_changed(tri_transport *transport, tri_bus *bus)
 
 /* ---- sending ---- */
 
-static void send(tri_transport *transport, uint32_t from, uint32_t to,
-                 const void *bytes, size_t size)
+static void put(tri_transport *transport, uint32_t from, uint32_t to,
+                const void *bytes, size_t size)
 {
     connections *it = of(transport);
     TRI_CHECK(from == it->node.slot && to < TRI_NODES_MAX);
@@ -412,6 +419,7 @@ static void send(tri_transport *transport, uint32_t from, uint32_t to,
 
 static bool has_room(tri_transport *transport, uint32_t to)
 {
+    TRI_CHECK(to < TRI_NODES_MAX);
     const tri_connection *c = of(transport)->slots[to].open;
     return c != NULL && tri_connection_waiting(c) < WAITING_MAX;
 }
@@ -474,7 +482,7 @@ static void close_all(tri_transport *transport)
 }
 
 static const tri_transport_ops connections_ops = {
-    .send = send,
+    .send = put,
     .receive = receive,
     .flush = flush,
     .has_room = has_room,
@@ -482,8 +490,8 @@ static const tri_transport_ops connections_ops = {
     .close = close_all,
 };
 
-tr_err tri_connections_open(tri_transport **out, tr_system *sys,
-                            const char *ns, const char *address,
+tr_err tri_connections_open(tri_transport **out, tr_system *sys, const char *ns,
+                            const char *address,
                             char bound[TRI_STREAM_ADDRESS_MAX])
 {
     TRI_CHECK(sys->magic == TRI_SYSTEM_MAGIC);

@@ -76,8 +76,8 @@ typedef struct tri_session_ops {
 struct tri_session {
     const tri_session_ops *ops;
     tri_mem *mem;
-    uint32_t here, there;  // numbers of nodes
-    uint64_t incarnation;  // of this node
+    uint32_t here, there;   // numbers of nodes
+    uint64_t incarnation;   // of this node
     bool is_connected_way;  // frames are repeated by new connections alone
 
     /* ---- out ---- */

@@ -30,7 +30,7 @@ typedef struct tri_transport_ops {
 
     /* The rest belongs to a transport with turns; without them it is NULL. */
 
-    /* Gives what has come to tri_bus_take. In every turn, before `flush`. */
+    /* Gives what has come to tri_arrival_take. In every turn, before `flush`. */
     void (*receive)(tri_transport *transport, struct tri_bus *bus);
     /* Sends what `send` has gathered. Returns when it needs the next turn. */
     tr_nanos (*flush)(tri_transport *transport, tr_nanos now);

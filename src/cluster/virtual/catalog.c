@@ -22,6 +22,7 @@
  * and all later ones to that ref are dead letters.
  */
 #include "cluster/virtual/catalog.h"
+#include "cluster/join/cluster_node.h"
 
 #include <stdatomic.h>
 #include <stddef.h>
@@ -564,6 +565,8 @@ const tri_virtual_ops tri_catalog_ops = {
     .watch = tri_remote_watch_add,
     .unwatch = tri_remote_watch_remove,
     .reply = tri_request_reply,
+    .hand_over = tri_cluster_node_hand_over,
+    .leave = tri_cluster_node_leave,
     .close = tri_cluster_close,
     .count = tri_cluster_count,
     .hosted = tri_cluster_hosted,

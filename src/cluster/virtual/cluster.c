@@ -12,6 +12,7 @@
 
 #include "base/text.h"
 #include "cluster/bus/bus.h"
+#include "cluster/join/cluster_node.h"
 #include "cluster/virtual/actor_id.h"
 #include "cluster/virtual/catalog.h"
 #include "cluster/virtual/names.h"
@@ -132,7 +133,9 @@ void tri_cluster_free(tr_system *sys)
 {
     tri_cluster *cluster = tri_cluster_of(sys);
     TRI_CHECK(cluster != NULL && cluster->sys == sys);
+    tri_cluster_node_stop(cluster);
     tri_bus_free(cluster);
+    tri_cluster_node_free(cluster);
     for (uint32_t i = 0; i < TRI_SHARDS; i++) {
         tri_catalog_free_mail(sys, &cluster->shards[i]);
     }

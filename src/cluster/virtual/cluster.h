@@ -30,14 +30,16 @@
 
 struct tr_metrics_snapshot;
 struct tri_bus;
+struct tri_cluster_node;
 
 typedef struct tri_cluster {
     tri_virtuals base;  // first: tr_system.virtuals
     tr_system *sys;
-    const char *ns;                 // borrowed from the system
-    tr_ref guardian;                // /virtual
-    _Atomic(struct tri_bus *) bus;  // NULL: no other nodes
-    _Atomic(bool) closing;          // no activation begins any more
+    const char *ns;                           // borrowed from the system
+    tr_ref guardian;                          // /virtual
+    _Atomic(struct tri_bus *) bus;            // NULL: no other nodes
+    _Atomic(struct tri_cluster_node *) node;  // NULL: not joined
+    _Atomic(bool) closing;                    // no activation begins any more
     uint32_t names_max;
     _Atomic(uint64_t) names, active, activations;
 

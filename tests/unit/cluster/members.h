@@ -207,7 +207,7 @@ static inline player *begin(troupe *on, int index)
 static inline void crash(player *it)
 {
     it->trouble.is_down = false;
-    tri_membership_stop(it->membership);
+    tri_membership_free(it->membership);
     tr_engine_close(it->engine);
     tri_view_drop(it->view);
     *it = (player){.node = it->node};

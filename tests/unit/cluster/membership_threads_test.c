@@ -109,7 +109,7 @@ static void join_share_leave(const char *file)
         if (i + 1 < NODES) {
             wait_for_share(&members[NODES - 1], (uint32_t)(NODES - 1 - i));
         }
-        tri_membership_stop(members[i].membership);
+        tri_membership_free(members[i].membership);
         tr_engine_close(members[i].engine);
     }
 }
