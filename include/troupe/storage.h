@@ -165,10 +165,11 @@ TR_API void tr_storage_close(tr_storage *storage);
  *             request.version is stored (0: nothing is); the new version is
  *             request.version + 1. A remove is done only if request.version is
  *             stored, and then nothing is; if it is 0, nothing is to do.
- *   fences    For each shard the store keeps the highest epoch that a save, a
- *             remove or a fence has named. A lower one is refused, unless it is
- *             0: then the fence is neither checked nor raised. A fence call
- *             raises it and does nothing else.
+ *   fences    For each request.fence, which stands for a namespace and a
+ *             shard, the store keeps the highest epoch that a save, a remove or
+ *             a fence call has named. A lower one is refused, unless it is 0:
+ *             then the fence is neither checked nor raised. A fence call raises
+ *             it and does nothing else.
  *   together  Check and write are one step, also for other processes. A write
  *             that is refused changes nothing, not even the fence.
  *   errors    TR_EFENCED: lower epoch, or another version is stored.
@@ -179,11 +180,12 @@ TR_API void tr_storage_close(tr_storage *storage);
 typedef struct tr_store_request {
     const char *key;     // 1 to 512 bytes; scan: only keys after it, or ""
     uint64_t version;    // save, remove: that must be stored
-    uint32_t shard;      // save, remove, fence: below 65536
+    uint32_t shard;      // save, remove, fence: of the key, below 65536
     uint64_t epoch;      // save, remove, fence
     tr_bytes state;      // save: the state, any bytes
     const char *prefix;  // scan: only keys that begin with it
     uint32_t limit;      // scan: more keys than this are not used
+    uint64_t fence;      // save, remove, fence: which fence; below 2^63
 } tr_store_request;
 
 /* Where a function puts its answer. */
@@ -238,7 +240,7 @@ typedef struct tr_contract_options {
 
 /*
  * Tests whether a store keeps the contract above, as a part of its own tests.
- * It writes keys that begin with "contract::" and leaves some behind, and it
+ * It writes keys that begin with "contract" and leaves some behind, and it
  * raises fences: it needs a store for itself, empty at first. Blocks.
  * Errors: TR_EFAILED (the text says which rule is broken, and how), TR_EINVAL
  * (no .open); or the error of .open.

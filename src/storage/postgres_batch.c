@@ -14,11 +14,11 @@ tr_err tri_pg_batch_init(tri_pg_batch *batch, uint32_t count)
     batch->bulk = calloc(count, sizeof(*batch->bulk));
     batch->bulk_done = calloc(count, sizeof(*batch->bulk_done));
     batch->steps = calloc(count + 2, sizeof(*batch->steps));
-    batch->shards = calloc(count, sizeof(*batch->shards));
+    batch->fences = calloc(count, sizeof(*batch->fences));
     batch->epochs = calloc(count, sizeof(*batch->epochs));
     batch->missing = calloc(count, sizeof(*batch->missing));
     bool ok = batch->bulk != NULL && batch->bulk_done != NULL &&
-              batch->steps != NULL && batch->shards != NULL &&
+              batch->steps != NULL && batch->fences != NULL &&
               batch->epochs != NULL && batch->missing != NULL;
     return ok ? TR_OK : TR_ENOMEM;
 }
@@ -29,7 +29,7 @@ void tri_pg_batch_fini(tri_pg_batch *batch)
     free(batch->bulk);
     free(batch->bulk_done);
     free(batch->steps);
-    free(batch->shards);
+    free(batch->fences);
     free(batch->epochs);
     free(batch->missing);
 }
@@ -38,7 +38,7 @@ void tri_pg_batch_clear(tri_pg_batch *batch)
 {
     batch->bulk_count = 0;
     batch->step_count = 0;
-    batch->shard_count = 0;
+    batch->fence_count = 0;
     batch->missing_count = 0;
     batch->size = 0;
     batch->raising = false;

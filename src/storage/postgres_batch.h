@@ -30,10 +30,10 @@ typedef struct tri_pg_batch {
     uint32_t bulk_count;
     tri_pg_step *steps;
     uint32_t step_count;
-    uint32_t *shards;  // of the bulk, sorted, without duplicates
-    uint64_t *epochs;  // their fences, from the answer
-    uint32_t shard_count;
-    uint32_t *missing;  // shards without a row in the table `fence`
+    uint64_t *fences;  // of the bulk, sorted, without duplicates
+    uint64_t *epochs;  // of these, from the answer
+    uint32_t fence_count;
+    uint64_t *missing;  // fences without a row in the table `fences`
     uint32_t missing_count;
     size_t size;   // bytes of all ops
     bool raising;  // the batch has one op, whose epoch is above the fence

@@ -43,8 +43,8 @@ static const char schema[] =
     // need not change the index.
     "CREATE TABLE IF NOT EXISTS troupe.state (key bytea PRIMARY KEY,"
     " version int8 NOT NULL, bytes bytea NOT NULL) WITH (fillfactor = 70);"
-    "CREATE TABLE IF NOT EXISTS troupe.fence"
-    " (shard int4 PRIMARY KEY, epoch int8 NOT NULL) WITH (fillfactor = 50);"
+    "CREATE TABLE IF NOT EXISTS troupe.fences"
+    " (number int8 PRIMARY KEY, epoch int8 NOT NULL) WITH (fillfactor = 50);"
     "CREATE TABLE IF NOT EXISTS troupe.stream (key bytea PRIMARY KEY,"
     " last int8 NOT NULL) WITH (fillfactor = 70);"
     "CREATE TABLE IF NOT EXISTS troupe.event (key bytea NOT NULL,"
@@ -254,7 +254,7 @@ bool tri_pg_is_alive(tri_pg_db *db)
 
 bool tri_pg_send(tri_pg_db *db, tri_pg_sql sql, tri_pg_params *params)
 {
-    static const int binary[TRI_PG_PARAMS_MAX] = {1, 1, 1, 1, 1, 1, 1};
+    static const int binary[TRI_PG_PARAMS_MAX] = {1, 1, 1, 1, 1, 1, 1, 1};
 
     TRI_CHECK(sql < TRI_PG_COUNT);
     TRI_CHECK(db->conn != NULL);

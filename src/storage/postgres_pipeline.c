@@ -369,15 +369,11 @@ tr_err tri_pg_pipeline_init(tri_pg_pipeline *pipeline,
     tri_list_init(&pipeline->pending);
     tri_list_init(&pipeline->refused);
     tri_map_init(&pipeline->keys, op_has_key, NULL);
+    tri_map_init(&pipeline->fences, NULL, NULL);
     for (uint32_t i = 0; i < TRI_PG_DEPTH; i++) {
         TR_TRY(tri_pg_batch_init(&pipeline->batches[i], limits->batch));
     }
     if (ops->is_writing) {
-        pipeline->fences =
-            calloc(TRI_STORE_SHARDS_MAX, sizeof(*pipeline->fences));
-        if (pipeline->fences == NULL) {
-            return TR_ENOMEM;
-        }
         TR_TRY(tri_map_reserve(&pipeline->keys, limits->batch));
     }
     return TR_OK;
@@ -394,5 +390,5 @@ void tri_pg_pipeline_fini(tri_pg_pipeline *pipeline)
     }
     tri_map_fini(&pipeline->keys);
     tri_pg_params_fini(&pipeline->params);
-    free(pipeline->fences);
+    tri_map_fini(&pipeline->fences);
 }

@@ -70,7 +70,7 @@ struct tri_pg_pipeline {
     tri_pg_batch batches[TRI_PG_DEPTH];
     uint32_t oldest, in_flight;       // batches
     tri_map keys;                     // writes: of the batch that is filled
-    uint64_t *fences;                 // writes: epoch + 1 by shard; 0: no row
+    tri_map fences;                   // writes: number -> epoch + 1 of rows
     uint32_t failures;                // to connect, in a row
     tr_nanos lost_since, not_before;  // of the connection; the next try
     tri_thread *thread;

@@ -28,29 +28,29 @@
 #define TRI_PG_SHARED "FOR SHARE"
 #define TRI_PG_ALONE  "FOR UPDATE"
 
-/* $1 shard, $2 epoch. */
+/* $1 number of the fence, $2 epoch. */
 #define TRI_PG_FENCED(lock)                                                    \
-    "WITH f AS MATERIALIZED (SELECT epoch FROM troupe.fence"                   \
-    " WHERE shard = $1 " lock "),"                                             \
+    "WITH f AS MATERIALIZED (SELECT epoch FROM troupe.fences"                  \
+    " WHERE number = $1 " lock "),"                                            \
     " g AS MATERIALIZED (SELECT FROM f WHERE epoch <= $2 OR $2 = 0),"
 
 #define TRI_PG_RAISED(done)                                                    \
-    ", r AS (UPDATE troupe.fence SET epoch = $2"                               \
-    " WHERE shard = $1 AND epoch < $2 AND " done ")"
+    ", r AS (UPDATE troupe.fences SET epoch = $2"                              \
+    " WHERE number = $1 AND epoch < $2 AND " done ")"
 
 #define TRI_PG_ANSWER(done, number)                                            \
     " SELECT (SELECT epoch FROM f), " done ", " number
 
 /*
- * All saves of a batch. $1 the shards, sorted and without duplicates; then
- * arrays with, for each save, the position of its shard in $1, epoch, key,
+ * All saves of a batch. $1 the fences, sorted and without duplicates; then
+ * arrays with, for each save, the position of its fence in $1, epoch, key,
  * version, bytes. Keys are sorted, so that all batches lock rows in the same
  * order. The answer: the fences in the order of $1, the positions of the saves
  * that replaced a state (from 1), the keys that were new.
  */
 #define TRI_PG_DO_SAVE(lock, raise)                                            \
-    "WITH f AS MATERIALIZED (SELECT epoch FROM troupe.fence"                   \
-    " WHERE shard = ANY ($1) ORDER BY shard " lock "),"                        \
+    "WITH f AS MATERIALIZED (SELECT epoch FROM troupe.fences"                  \
+    " WHERE number = ANY ($1) ORDER BY number " lock "),"                      \
     " e AS MATERIALIZED (SELECT array_agg(epoch) AS epochs FROM f),"           \
     " g AS MATERIALIZED (SELECT q.* FROM e, unnest($2, $3, $4, $5, $6)"        \
     " WITH ORDINALITY AS q (place, epoch, key, number, bytes, n)"              \
@@ -64,8 +64,8 @@
     " SELECT (SELECT epochs FROM e), (SELECT array_agg(n) FROM u),"            \
     " (SELECT array_agg(key) FROM a)"
 #define TRI_PG_DO_RAISE                                                        \
-    ", r AS (UPDATE troupe.fence AS t SET epoch = ($3)[1]"                     \
-    " WHERE t.shard = ($1)[1] AND t.epoch < ($3)[1]"                           \
+    ", r AS (UPDATE troupe.fences AS t SET epoch = ($3)[1]"                    \
+    " WHERE t.number = ($1)[1] AND t.epoch < ($3)[1]"                          \
     " AND (EXISTS (SELECT FROM u) OR EXISTS (SELECT FROM a)))"
 
 #define TRI_PG_IS(part) "EXISTS (SELECT FROM " part ")"
@@ -119,13 +119,13 @@
     " AND " TRI_PG_IS("g") ")" raise                                           \
     TRI_PG_ANSWER(TRI_PG_IS("g"), "coalesce((SELECT last FROM s), 0)")
 
-/* $3 key, $4 name, $5 due, $6 bytes, $7 the due time so far, or 0: any. */
+/* $3 key, $4 name, $5 due, $6 bytes, $7 due so far, or 0: any; $8 shard. */
 #define TRI_PG_DO_REMIND(lock, raise)                                          \
     TRI_PG_FENCED(lock)                                                        \
-    " u AS (UPDATE troupe.reminder SET shard = $1, due = $5, bytes = $6"       \
+    " u AS (UPDATE troupe.reminder SET shard = $8, due = $5, bytes = $6"       \
     " WHERE key = $3 AND name = $4 AND due = $7 AND $7 <> 0"                   \
     " AND " TRI_PG_IS("g") " RETURNING key),"                                  \
-    " w AS (INSERT INTO troupe.reminder SELECT $3, $4, $1, $5, $6"             \
+    " w AS (INSERT INTO troupe.reminder SELECT $3, $4, $8, $5, $6"             \
     " WHERE $7 = 0 AND " TRI_PG_IS("g") " ON CONFLICT (key, name) DO UPDATE"   \
     " SET shard = excluded.shard, due = excluded.due,"                         \
     " bytes = excluded.bytes RETURNING key)" raise                             \
@@ -147,32 +147,32 @@
 
 /* name, types of the parameters, text; _RAISE follows the plain form. */
 #define TRI_PG_TABLE(X)                                                        \
-    X(FENCES, "", "SELECT shard, epoch FROM troupe.fence")                     \
-    X(ENSURE, "I",                                                             \
-      "INSERT INTO troupe.fence SELECT m.shard, 0"                             \
-      " FROM unnest($1) AS m (shard) ORDER BY m.shard"                         \
+    X(FENCES, "", "SELECT number, epoch FROM troupe.fences")                   \
+    X(ENSURE, "L",                                                             \
+      "INSERT INTO troupe.fences SELECT m.number, 0"                           \
+      " FROM unnest($1) AS m (number) ORDER BY m.number"                       \
       " ON CONFLICT DO NOTHING")                                               \
-    X(FENCE, "48",                                                             \
-      "INSERT INTO troupe.fence AS f VALUES ($1, $2)"                          \
-      " ON CONFLICT (shard) DO UPDATE"                                         \
+    X(FENCE, "88",                                                             \
+      "INSERT INTO troupe.fences AS f VALUES ($1, $2)"                         \
+      " ON CONFLICT (number) DO UPDATE"                                        \
       " SET epoch = greatest(f.epoch, excluded.epoch)"                         \
       " RETURNING epoch")                                                      \
-    X(SAVE, "IILBLB", TRI_PG_DO_SAVE(TRI_PG_SHARED, ""))                       \
-    X(SAVE_RAISE, "IILBLB", TRI_PG_DO_SAVE(TRI_PG_ALONE, TRI_PG_DO_RAISE))     \
-    X(DELETE, "48b88", TRI_PG_DO_DELETE(TRI_PG_SHARED, ""))                    \
-    X(DELETE_RAISE, "48b88",                                                   \
+    X(SAVE, "LILBLB", TRI_PG_DO_SAVE(TRI_PG_SHARED, ""))                       \
+    X(SAVE_RAISE, "LILBLB", TRI_PG_DO_SAVE(TRI_PG_ALONE, TRI_PG_DO_RAISE))     \
+    X(DELETE, "88b88", TRI_PG_DO_DELETE(TRI_PG_SHARED, ""))                    \
+    X(DELETE_RAISE, "88b88",                                                   \
       TRI_PG_DO_DELETE(TRI_PG_ALONE, TRI_PG_RAISED(TRI_PG_IS("m"))))           \
-    X(APPEND, "48b8B8", TRI_PG_DO_APPEND(TRI_PG_SHARED, ""))                   \
-    X(APPEND_RAISE, "48b8B8",                                                  \
+    X(APPEND, "88b8B8", TRI_PG_DO_APPEND(TRI_PG_SHARED, ""))                   \
+    X(APPEND_RAISE, "88b8B8",                                                  \
       TRI_PG_DO_APPEND(TRI_PG_ALONE, TRI_PG_RAISED(TRI_PG_ADDED)))             \
-    X(TRIM, "48b8", TRI_PG_DO_TRIM(TRI_PG_SHARED, ""))                         \
-    X(TRIM_RAISE, "48b8",                                                      \
+    X(TRIM, "88b8", TRI_PG_DO_TRIM(TRI_PG_SHARED, ""))                         \
+    X(TRIM_RAISE, "88b8",                                                      \
       TRI_PG_DO_TRIM(TRI_PG_ALONE, TRI_PG_RAISED(TRI_PG_IS("g"))))             \
-    X(REMIND, "48bb8b8", TRI_PG_DO_REMIND(TRI_PG_SHARED, ""))                  \
-    X(REMIND_RAISE, "48bb8b8",                                                 \
+    X(REMIND, "88bb8b84", TRI_PG_DO_REMIND(TRI_PG_SHARED, ""))                  \
+    X(REMIND_RAISE, "88bb8b84",                                                 \
       TRI_PG_DO_REMIND(TRI_PG_ALONE, TRI_PG_RAISED(TRI_PG_IS("g"))))           \
-    X(FORGET, "48bb8", TRI_PG_DO_FORGET(TRI_PG_SHARED, ""))                    \
-    X(FORGET_RAISE, "48bb8",                                                   \
+    X(FORGET, "88bb8", TRI_PG_DO_FORGET(TRI_PG_SHARED, ""))                    \
+    X(FORGET_RAISE, "88bb8",                                                   \
       TRI_PG_DO_FORGET(TRI_PG_ALONE, TRI_PG_RAISED(TRI_PG_IS("g"))))           \
     X(VERSION, "b", "SELECT version FROM troupe.state WHERE key = $1")         \
     X(LAST, "b", "SELECT last FROM troupe.stream WHERE key = $1")              \
@@ -211,6 +211,6 @@ typedef enum tri_pg_sql {
         TRI_PG_COUNT,
 } tri_pg_sql;
 
-#define TRI_PG_PARAMS_MAX 7
+#define TRI_PG_PARAMS_MAX 8
 
 #endif

@@ -1,7 +1,7 @@
 /*
  * postgres_write.c - batches of writes, each one fenced transaction.
  *
- *     [ENSURE]  rows for shards that have none yet
+ *     [ENSURE]  rows for fences that have none yet
  *     [SAVE]    all saves in one statement
  *     ...       every other write in one of its own
  *
@@ -54,11 +54,28 @@ static tri_pg_sql sql_of(tr_store_call call)
     }
 }
 
+/* Returns what is known of a fence: its epoch + 1 at least; 0: nothing. */
+static uint64_t known_fence(const tri_pg_pipeline *pipeline, uint64_t number)
+{
+    return (uintptr_t)tri_map_get(&pipeline->fences, number);
+}
+
+/* Notes epoch + 1 of a fence. Without memory nothing is known of it. */
+static void note_fence(tri_pg_pipeline *pipeline, uint64_t number,
+                       uint64_t known)
+{
+    TRI_CHECK(known > 0);
+    if (known > known_fence(pipeline, number)) {
+        (void)tri_map_remove(&pipeline->fences, number);
+        (void)!tri_map_put(&pipeline->fences, number,
+                           (void *)(uintptr_t)known);
+    }
+}
+
 /* Returns whether the op needs the form that raises the fence. */
 static bool is_raising(const tri_pg_pipeline *pipeline, const tri_store_op *op)
 {
-    TRI_CHECK(op->shard < TRI_STORE_SHARDS_MAX);
-    uint64_t known = pipeline->fences[op->shard];
+    uint64_t known = known_fence(pipeline, tri_store_fence_of(op));
 
     return op->call != TR_STORE_FENCE && op->epoch > 0 && op->epoch + 1 > known;
 }
@@ -77,8 +94,9 @@ static bool add(tri_pg_pipeline *pipeline, tri_pg_batch *batch,
         return false;  // the key is there: the map has room for all ops
     }
     batch->raising = raising;
-    if (pipeline->fences[op->shard] == 0 && op->call != TR_STORE_FENCE) {
-        batch->missing[batch->missing_count++] = op->shard;
+    uint64_t fence = tri_store_fence_of(op);
+    if (known_fence(pipeline, fence) == 0 && op->call != TR_STORE_FENCE) {
+        batch->missing[batch->missing_count++] = fence;
     }
     if (op->call == TR_STORE_SAVE) {
         tri_pg_batch_add_bulk(batch, op);
@@ -99,27 +117,27 @@ static int compare_keys(const void *a, const void *b)
 
 static int compare_numbers(const void *a, const void *b)
 {
-    uint32_t one = *(const uint32_t *)a, two = *(const uint32_t *)b;
+    uint64_t one = *(const uint64_t *)a, two = *(const uint64_t *)b;
 
     return (one > two) - (one < two);
 }
 
-/* Lists the shards of the bulk, sorted and without duplicates. */
-static void list_shards(tri_pg_batch *batch)
+/* Lists the fences of the bulk, sorted and without duplicates. */
+static void list_fences(tri_pg_batch *batch)
 {
     uint32_t count = 0;
 
     for (uint32_t i = 0; i < batch->bulk_count; i++) {
-        batch->shards[i] = batch->bulk[i]->shard;
+        batch->fences[i] = tri_store_fence_of(batch->bulk[i]);
     }
-    qsort(batch->shards, batch->bulk_count, sizeof(*batch->shards),
+    qsort(batch->fences, batch->bulk_count, sizeof(*batch->fences),
           compare_numbers);
     for (uint32_t i = 0; i < batch->bulk_count; i++) {
-        if (i == 0 || batch->shards[i] != batch->shards[i - 1]) {
-            batch->shards[count++] = batch->shards[i];
+        if (i == 0 || batch->fences[i] != batch->fences[i - 1]) {
+            batch->fences[count++] = batch->fences[i];
         }
     }
-    batch->shard_count = count;
+    batch->fence_count = count;
 }
 
 static void complete(tri_pg_pipeline *pipeline, tri_pg_batch *batch)
@@ -127,7 +145,7 @@ static void complete(tri_pg_pipeline *pipeline, tri_pg_batch *batch)
     if (batch->bulk_count > 0) {
         qsort(batch->bulk, batch->bulk_count, sizeof(*batch->bulk),
               compare_keys);
-        list_shards(batch);
+        list_fences(batch);
         memset(batch->bulk_done, 0,
                batch->bulk_count * sizeof(*batch->bulk_done));
         tri_pg_batch_add_first(batch, batch->raising ? TRI_PG_SAVE_RAISE
@@ -152,14 +170,15 @@ static void complete(tri_pg_pipeline *pipeline, tri_pg_batch *batch)
 
 /* ---- parameters ---- */
 
-/* Returns the position of a shard in batch->shards, from 1. */
-static uint32_t position_of(const tri_pg_batch *batch, uint32_t shard)
+/* Returns the position of an op's fence in batch->fences, from 1. */
+static uint32_t position_of(const tri_pg_batch *batch, const tri_store_op *op)
 {
-    const uint32_t *at = bsearch(&shard, batch->shards, batch->shard_count,
-                                 sizeof(*batch->shards), compare_numbers);
+    uint64_t fence = tri_store_fence_of(op);
+    const uint64_t *at = bsearch(&fence, batch->fences, batch->fence_count,
+                                 sizeof(*batch->fences), compare_numbers);
 
     TRI_CHECK(at != NULL);
-    return (uint32_t)(at - batch->shards) + 1;
+    return (uint32_t)(at - batch->fences) + 1;
 }
 
 static void bind_saves(tri_pg_params *params, const tri_pg_batch *batch)
@@ -167,13 +186,13 @@ static void bind_saves(tri_pg_params *params, const tri_pg_batch *batch)
     uint32_t count = batch->bulk_count;
     tri_store_op *const *ops = batch->bulk;
 
-    tri_pg_add_array(params, TRI_PG_OID_INT4, batch->shard_count);
-    for (uint32_t i = 0; i < batch->shard_count; i++) {
-        tri_pg_put4(params, batch->shards[i]);
+    tri_pg_add_array(params, TRI_PG_OID_INT8, batch->fence_count);
+    for (uint32_t i = 0; i < batch->fence_count; i++) {
+        tri_pg_put8(params, batch->fences[i]);
     }
     tri_pg_add_array(params, TRI_PG_OID_INT4, count);
     for (uint32_t i = 0; i < count; i++) {
-        tri_pg_put4(params, position_of(batch, ops[i]->shard));
+        tri_pg_put4(params, position_of(batch, ops[i]));
     }
     tri_pg_add_array(params, TRI_PG_OID_INT8, count);
     for (uint32_t i = 0; i < count; i++) {
@@ -205,7 +224,7 @@ static void bind_events(tri_pg_params *params, const tri_store_op *op)
 
 static void bind_one(tri_pg_params *params, const tri_store_op *op)
 {
-    tri_pg_add4(params, op->shard);
+    tri_pg_add8(params, tri_store_fence_of(op));
     tri_pg_add8(params, op->epoch);
     if (op->call == TR_STORE_FENCE) {
         return;
@@ -220,6 +239,7 @@ static void bind_one(tri_pg_params *params, const tri_store_op *op)
         tri_pg_add8(params, op->number);
         tri_pg_add_bytes(params, op->bytes);
         tri_pg_add8(params, op->after);
+        tri_pg_add4(params, op->shard);
         break;
     case TR_STORE_FORGET:
         tri_pg_add_bytes(params, op->name);
@@ -245,9 +265,9 @@ static void bind(tri_pg_pipeline *pipeline, tri_pg_batch *batch,
     } else if (step->op != NULL) {
         bind_one(params, step->op);
     } else if (step->sql == TRI_PG_ENSURE) {
-        tri_pg_add_array(params, TRI_PG_OID_INT4, batch->missing_count);
+        tri_pg_add_array(params, TRI_PG_OID_INT8, batch->missing_count);
         for (uint32_t i = 0; i < batch->missing_count; i++) {
-            tri_pg_put4(params, batch->missing[i]);
+            tri_pg_put8(params, batch->missing[i]);
         }
     } else {
         bind_saves(params, batch);
@@ -291,10 +311,10 @@ static void mark_done(tri_pg_batch *batch, const PGresult *result)
 static void answer_saves(tri_pg_batch *batch, const PGresult *result)
 {
     tri_pg_walk walk = tri_pg_walk_begin(result, 0, 0);
-    bool is_complete = walk.left == batch->shard_count;
+    bool is_complete = walk.left == batch->fence_count;
     tri_store_bytes element;
 
-    for (uint32_t i = 0; is_complete && i < batch->shard_count; i++) {
+    for (uint32_t i = 0; is_complete && i < batch->fence_count; i++) {
         is_complete = tri_pg_walk_next(&walk, &element);
         batch->epochs[i] = is_complete ? tri_pg_number_of(element) : 0;
     }
@@ -307,7 +327,7 @@ static void answer_saves(tri_pg_batch *batch, const PGresult *result)
         } else if (!is_complete) {
             fail_without_fence(op);
         } else {
-            uint32_t position = position_of(batch, op->shard);
+            uint32_t position = position_of(batch, op);
             (void)tri_store_check_epoch(op, batch->epochs[position - 1]);
         }
     }
@@ -386,10 +406,8 @@ static void answer(tri_pg_pipeline *pipeline, tri_pg_batch *batch,
 static void raise_known_fence(tri_pg_pipeline *pipeline, const tri_store_op *op)
 {
     TRI_CHECK(op->err == TR_OK);
-    uint64_t *known = &pipeline->fences[op->shard];
-
     // The write has raised the fence, or its epoch was not above it.
-    *known = TRI_MAX(*known, op->epoch + 1);
+    note_fence(pipeline, tri_store_fence_of(op), op->epoch + 1);
 }
 
 /* Handles a write after the commit: notes its fence, or that it was refused. */
@@ -409,8 +427,7 @@ static void finish_write(tri_pg_pipeline *pipeline, tri_store_op *op,
 static void committed(tri_pg_pipeline *pipeline, tri_pg_batch *batch)
 {
     for (uint32_t i = 0; i < batch->missing_count; i++) {
-        uint64_t *known = &pipeline->fences[batch->missing[i]];
-        *known = TRI_MAX(*known, UINT64_C(1));
+        note_fence(pipeline, batch->missing[i], 1);
     }
     for (uint32_t i = 0; i < batch->bulk_count; i++) {
         finish_write(pipeline, batch->bulk[i], batch->bulk_done[i]);
@@ -428,10 +445,8 @@ static void committed(tri_pg_pipeline *pipeline, tri_pg_batch *batch)
 static void read_fences(tri_pg_pipeline *pipeline, const PGresult *result)
 {
     for (int row = 0; row < PQntuples(result); row++) {
-        uint64_t shard = tri_pg_number(result, row, 0);
-        if (shard < TRI_STORE_SHARDS_MAX) {  // ignores rows that are not ours
-            pipeline->fences[shard] = tri_pg_number(result, row, 1) + 1;
-        }
+        note_fence(pipeline, tri_pg_number(result, row, 0),
+                   tri_pg_number(result, row, 1) + 1);
     }
 }
 
@@ -441,8 +456,7 @@ static tr_err connected(tri_pg_pipeline *pipeline, tri_pg_fault *why)
     bool is_end = false;
 
     // It may be another server, or one that was restored from a backup.
-    memset(pipeline->fences, 0,
-           TRI_STORE_SHARDS_MAX * sizeof(*pipeline->fences));
+    tri_map_fini(&pipeline->fences);
     tri_pg_begin(&pipeline->params);
     if (!tri_pg_send(&pipeline->db, TRI_PG_FENCES, &pipeline->params) ||
         !tri_pg_send_sync(&pipeline->db)) {

@@ -49,8 +49,7 @@ static void clear_caches(tri_sqlite_store *store)
     tri_sqlite_writer *writer = &store->writer;
 
     tri_versions_clear(&store->versions);
-    memset(writer->fences, 0, writer->fence_top * sizeof(*writer->fences));
-    writer->fence_top = 0;
+    tri_map_fini(&writer->fences);
 }
 
 static void wait_for_gate(tri_sqlite_store *store)

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "base/list.h"
+#include "base/map.h"
 #include "base/world.h"
 #include "storage/inbox.h"
 #include "storage/sqlite_db.h"
@@ -22,8 +23,7 @@ typedef struct tri_sqlite_writer {
     uint64_t folded, last;  // rows of the journal, as of the last transaction
     uint64_t changes;       // data_version: changes when other processes write
     tr_nanos shared_until;  // others wrote lately: leave them the lock at times
-    uint64_t *fences;       // epoch + 1 by shard; 0: read it from the file
-    uint32_t fence_top;     // from this shard on all are 0
+    tri_map fences;         // tri_store_fence_of -> epoch + 1, as in the file
     tri_list claims;        // entries of the index in this transaction
     tri_sqlite_fold fold;
     uint32_t log_pages, checkpoint_at;

@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 #include "base/check.h"
+#include "base/map.h"
 #include "storage/sqlite_db.h"
 #include "storage/sqlite_events.h"
 #include "storage/sqlite_journal.h"
@@ -26,13 +27,22 @@
 #include "troupe/base.h"
 #include "troupe/storage.h"
 
-/* Reads the fence of a shard, from memory or from the file. */
-static int fence_of(tri_sqlite_writer *writer, uint32_t shard, uint64_t *fence)
+/* Keeps the epoch of a fence in memory; without memory it is read again. */
+static void cache_fence(tri_sqlite_writer *writer, uint64_t number,
+                        uint64_t epoch)
 {
-    TRI_CHECK(shard < TRI_STORE_SHARDS_MAX);
+    (void)tri_map_remove(&writer->fences, number);
+    (void)!tri_map_put(&writer->fences, number, (void *)(uintptr_t)(epoch + 1));
+}
+
+/* Reads the epoch of a fence, from memory or from the file. */
+static int fence_of(tri_sqlite_writer *writer, uint64_t number, uint64_t *fence)
+{
+    TRI_CHECK(fence != NULL);
+    uint64_t cached = (uintptr_t)tri_map_get(&writer->fences, number);
     *fence = 0;
-    if (writer->fences[shard] > 0) {
-        *fence = writer->fences[shard] - 1;
+    if (cached > 0) {
+        *fence = cached - 1;
         return SQLITE_OK;
     }
     sqlite3_stmt *statement =
@@ -40,16 +50,16 @@ static int fence_of(tri_sqlite_writer *writer, uint32_t shard, uint64_t *fence)
     if (statement == NULL) {
         return SQLITE_ERROR;
     }
-    tri_sqlite_bind(statement, 1, shard);
+    tri_sqlite_bind(statement, 1, number);
     int code = tri_sqlite_number(statement, fence);
     if (code == SQLITE_OK) {
-        writer->fences[shard] = *fence + 1;
-        writer->fence_top = (uint32_t)TRI_MAX(writer->fence_top, shard + 1);
+        cache_fence(writer, number, *fence);
     }
     return code;
 }
 
-static int raise_fence(tri_sqlite_writer *writer, const tri_store_op *op)
+static int raise_fence(tri_sqlite_writer *writer, uint64_t number,
+                       uint64_t epoch)
 {
     sqlite3_stmt *statement =
         tri_sqlite_db_prepare(&writer->db, TRI_SQL_FENCE_PUT);
@@ -57,9 +67,9 @@ static int raise_fence(tri_sqlite_writer *writer, const tri_store_op *op)
     if (statement == NULL) {
         return SQLITE_ERROR;
     }
-    tri_sqlite_bind(statement, 1, op->shard);
-    tri_sqlite_bind(statement, 2, op->epoch);
-    writer->fences[op->shard] = op->epoch + 1;
+    tri_sqlite_bind(statement, 1, number);
+    tri_sqlite_bind(statement, 2, epoch);
+    cache_fence(writer, number, epoch);
     return tri_sqlite_step(statement);
 }
 
@@ -252,7 +262,8 @@ int tri_sqlite_write_op(tri_sqlite_store *store, tri_store_op *op)
 
     TRI_CHECK(op->err == TR_OK);
     TRI_CHECK(!tri_store_op_is_read(op));
-    int code = fence_of(&store->writer, op->shard, &fence);
+    uint64_t number = tri_store_fence_of(op);
+    int code = fence_of(&store->writer, number, &fence);
 
     if (code != SQLITE_OK || !tri_store_check_epoch(op, fence)) {
         return code;
@@ -262,7 +273,7 @@ int tri_sqlite_write_op(tri_sqlite_store *store, tri_store_op *op)
         return code;
     }
     if (op->err == TR_OK && op->epoch > fence) {
-        code = raise_fence(&store->writer, op);
+        code = raise_fence(&store->writer, number, op->epoch);
     }
     return code == SQLITE_DONE ? SQLITE_OK : code;
 }

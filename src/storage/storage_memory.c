@@ -52,7 +52,7 @@ typedef struct memory_store {
     tri_lock lock;  // over all fields below
     tri_map records;
     tri_map reminders;
-    uint64_t *fences;  // TRI_STORE_SHARDS_MAX of them
+    tri_map fences;  // tri_store_fence_of -> epoch, as a pointer
 } memory_store;
 
 static bool record_is(const void *value, const void *key, size_t size)
@@ -462,16 +462,26 @@ static void scan(memory_store *store, tri_store_op *op)
 
 /* ---- the store ---- */
 
+/* Sets a fence; 0: there is none. Returns false without memory. */
+static bool set_fence(memory_store *store, uint64_t fence, uint64_t epoch)
+{
+    (void)tri_map_remove(&store->fences, fence);
+    return epoch == 0 || tri_map_put(&store->fences, fence,
+                                     (void *)(uintptr_t)epoch) == TR_OK;
+}
+
 static void write_one(memory_store *store, tri_store_op *op)
 {
-    TRI_CHECK(op->shard < TRI_STORE_SHARDS_MAX);
-    uint64_t *fence = &store->fences[op->shard];
+    uint64_t fence = tri_store_fence_of(op);
+    uint64_t before = (uintptr_t)tri_map_get(&store->fences, fence);
 
-    if (!tri_store_check_epoch(op, *fence)) {
+    if (!tri_store_check_epoch(op, before)) {
         return;
     }
-    uint64_t before = *fence;
-    *fence = TRI_MAX(before, op->epoch);
+    if (op->epoch > before && !set_fence(store, fence, op->epoch)) {
+        tri_store_fail_no_memory(op);
+        return;
+    }
     switch (op->call) {
     case TR_STORE_SAVE:
         save(store, op);
@@ -496,8 +506,10 @@ static void write_one(memory_store *store, tri_store_op *op)
         op->version = op->epoch;
         break;
     }
-    if (op->err != TR_OK) {
-        *fence = before;  // a refused write changes nothing
+    if (op->err != TR_OK && op->epoch > before) {
+        // A refused write changes nothing. There is room right after a remove.
+        bool restored = set_fence(store, fence, before);
+        TRI_CHECK(restored);
     }
 }
 
@@ -563,7 +575,7 @@ static void memory_close(tr_storage *storage)
         reminder_free(it);
     }
     tri_map_fini(&store->reminders);
-    free(store->fences);
+    tri_map_fini(&store->fences);
     free(store);
 }
 
@@ -581,14 +593,9 @@ tr_err tr_storage_memory(tr_storage **out)
     if (store == NULL) {
         return TR_ENOMEM;
     }
-    // Half a megabyte of address space; pages that stay zero use no memory.
-    store->fences = calloc(TRI_STORE_SHARDS_MAX, sizeof(*store->fences));
-    if (store->fences == NULL) {
-        free(store);
-        return TR_ENOMEM;
-    }
     tri_storage_init(&store->base, &ops);
     tri_lock_init(&store->lock);
+    tri_map_init(&store->fences, NULL, NULL);
     tri_map_init(&store->records, record_is, NULL);
     tri_map_init(&store->reminders, reminder_is, NULL);
     *out = &store->base;

@@ -172,6 +172,7 @@ static void run_op(const own_store *store, tri_store_op *op)
         .prefix = is_scan ? copy_text(prefix, op->bytes) : NULL,
         .version = op->number,
         .shard = op->shard,
+        .fence = tri_store_fence_of(op),
         .epoch = op->epoch,
         .limit = is_scan ? answer.left + 1 : 0,
     };

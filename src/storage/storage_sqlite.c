@@ -73,7 +73,7 @@ static void dismantle(tri_sqlite_store *store)
     tri_journal_fini(&store->journal);
     tri_versions_fini(&store->versions);
     tri_sqlite_vfs_close(store->file.vfs);
-    free(store->writer.fences);
+    tri_map_fini(&store->writer.fences);
     free(store->file.path);
     free(store);
 }
@@ -152,14 +152,12 @@ static tri_sqlite_store *store_new(tri_world *world, const char *path,
     tri_journal_init(&store->journal);
     tri_versions_init(&store->versions, store->limits.versions);
     tri_list_init(&store->writer.claims);
+    tri_map_init(&store->writer.fences, NULL, NULL);
     tri_inbox_init(&store->writer.inbox, world);
     tri_inbox_init(&store->reader.inbox, world);
     tri_inbox_init(&store->checkpointer.inbox, world);
     store->file.path = strdup(path);
-    // Half a megabyte of address space; pages that stay zero use no memory.
-    store->writer.fences =
-        calloc(TRI_STORE_SHARDS_MAX, sizeof(*store->writer.fences));
-    if (store->file.path == NULL || store->writer.fences == NULL) {
+    if (store->file.path == NULL) {
         dismantle(store);
         return NULL;
     }

@@ -238,11 +238,12 @@ static bool expect_epoch(contract *c, asked *it, uint32_t shard, uint64_t epoch,
 static bool checks_fences(contract *c)
 {
     static const char key[] = "contract::fence/a";
-    asked fence = ask_for(TR_STORE_FENCE, "");
+    asked fence = ask_for(TR_STORE_FENCE, key);
     asked one = ask_save(key, 0, "one"), two = ask_save(key, 1, "two");
     asked late = ask_save(key, 2, "late"), plain = ask_save(key, 2, "plain");
     asked wrong = ask_save(key, 9, "wrong");
     asked other = ask_save("contract::fence/b", 0, "other shard");
+    asked foreign = ask_save("contract2::fence/a", 0, "other namespace");
 
     return expect_epoch(c, &one, SHARD + 1, 4, TR_OK, "a save") &&
            expect_epoch(c, &fence, SHARD + 1, 6, TR_OK, "a fence") &&
@@ -265,6 +266,8 @@ static bool checks_fences(contract *c)
                "a fence at an epoch that only a refused save passed") &&
            expect_epoch(c, &other, SHARD + 2, 1, TR_OK,
                         "a save in another shard") &&
+           expect_epoch(c, &foreign, SHARD + 1, 1, TR_OK,
+                        "a save in another namespace") &&
            expect_state(c, key, 3, "plain");
 }
 
@@ -282,7 +285,7 @@ static bool expect_remove(contract *c, const char *key, uint64_t version,
 static bool removes(contract *c)
 {
     static const char key[] = "contract::remove/a";
-    asked fence = ask_for(TR_STORE_FENCE, "");
+    asked fence = ask_for(TR_STORE_FENCE, key);
 
     return expect_epoch(c, &fence, SHARD + 3, 5, TR_OK, "a fence") &&
            expect_remove(c, key, 0, 0, TR_OK, "a remove of nothing") &&
@@ -387,7 +390,7 @@ static bool scans_in_order(contract *c)
 
 static bool survives_begin(contract *c)
 {
-    asked fence = ask_for(TR_STORE_FENCE, "");
+    asked fence = ask_for(TR_STORE_FENCE, "contract::kept/a");
 
     return expect_epoch(c, &fence, SHARD + 4, 5, TR_OK, "a fence") &&
            expect_save(c, "contract::kept/a", 0, "one", TR_OK, "a save") &&

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/hash.h"
 
 /* How a row begins in the block of an answer. */
 typedef struct row_head {
@@ -199,6 +200,23 @@ void tri_store_done(tri_store_op *op)
     TRI_CHECK(op->done != NULL);
     TRI_CHECK((op->err == TR_OK) == (op->fault == TRI_STORE_FAULT_NONE));
     op->done(op);
+}
+
+/* Returns the length of the key's namespace; 0: the key has none. */
+static size_t space_size(tri_store_bytes key)
+{
+    const char *text = key.at;
+    const char *colon = key.size > 1 ? memchr(text, ':', key.size - 1) : NULL;
+    return colon != NULL && colon[1] == ':' ? (size_t)(colon - text) : 0;
+}
+
+uint64_t tri_store_fence_of(const tri_store_op *op)
+{
+    TRI_CHECK(op->shard < TRI_STORE_SHARDS_MAX);
+    size_t size = space_size(op->key);
+    // Without a namespace the number of the fence is that of the shard.
+    uint64_t space = size > 0 ? tri_hash_bytes(op->key.at, size) : 0;
+    return (space * TRI_STORE_SHARDS_MAX & TRI_STORE_NUMBER_MAX) + op->shard;
 }
 
 bool tri_store_check_epoch(tri_store_op *op, uint64_t fence)

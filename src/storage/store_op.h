@@ -15,11 +15,13 @@
  * Each page is a snapshot; a key that is saved or deleted between two pages
  * may be missed or found.
  *
- * Fences. Each key belongs to a shard, and the store keeps for each shard the
- * highest epoch that ever wrote to it, the fence (0 at first). A write with a
- * lower epoch is refused with TR_EFENCED; a higher one raises the fence.
- * TR_STORE_FENCE raises it and does nothing else: the new owner of a shard
- * waits for it before it loads. The check and the write are one transaction.
+ * Fences. Each key belongs to a shard, and the store keeps for each namespace
+ * and shard the highest epoch that ever wrote to it, the fence (0 at first).
+ * The namespace is the part of the key before "::"; two clusters that share a
+ * store do not fence each other. A write with a lower epoch is refused with
+ * TR_EFENCED; a higher one raises the fence. TR_STORE_FENCE raises it and does
+ * nothing else: whoever loads waits for it first, so that no earlier owner
+ * writes after the load. The check and the write are one transaction.
  * A write with epoch 0 comes from a plain actor, which has no epoch: the fence
  * is neither checked nor raised, and only versions guard the key.
  *
@@ -100,7 +102,7 @@ struct tri_store_op {
     tr_store_call call;
     uint32_t shard;
     uint64_t epoch;
-    tri_store_bytes key;   // text; not for FENCE. SCAN: only keys after it
+    tri_store_bytes key;   // text. FENCE: or "". SCAN: only keys after it
     tri_store_bytes name;  // REMIND, FORGET; REMINDERS: see `after`
     /*
      * SAVE, DELETE  the version that is stored
@@ -195,6 +197,12 @@ void tri_store_fail_no_memory(tri_store_op *op);
 /* Gives the op back to its caller. The store must not touch it afterwards. */
 void tri_store_done(tri_store_op *op);
 
+/*
+ * Returns the number of the fence that checks the op, below 2^63: made of the
+ * key's namespace and the shard. Two namespaces get the same numbers with a
+ * probability of 2^-47.
+ */
+uint64_t tri_store_fence_of(const tri_store_op *op);
 /* Returns whether the op's epoch passes the fence; if not, the op fails. */
 bool tri_store_check_epoch(tri_store_op *op, uint64_t fence);
 /*

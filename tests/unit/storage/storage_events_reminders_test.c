@@ -201,7 +201,7 @@ static void test_ST9_a_reminder_changes_only_if_it_is_due_as_expected(
 
 static void test_reminders_are_fenced(void **state)
 {
-    asked it = ask_for(TR_STORE_FENCE, NULL);
+    asked it = ask_for(TR_STORE_FENCE, "a::b/c");
 
     it.op.epoch = 2;
     assert_int_equal(asked_run(&it, store_of(state)), TR_OK);

@@ -51,7 +51,7 @@ static PGconn *hold_fence(void)
     PGconn *holder = admin_open();
 
     (void)admin_ask(holder, "BEGIN", text);
-    (void)admin_ask(holder, "SELECT epoch FROM troupe.fence FOR UPDATE", text);
+    (void)admin_ask(holder, "SELECT epoch FROM troupe.fences FOR UPDATE", text);
     return holder;
 }
 

@@ -197,7 +197,7 @@ static void test_ST9_states_survive_a_restart(void **state)
 
 static asked ask_fence(uint32_t shard, uint64_t epoch)
 {
-    asked it = ask_for(TR_STORE_FENCE, NULL);
+    asked it = ask_for(TR_STORE_FENCE, "a::b/c");
 
     it.op.shard = shard;
     it.op.epoch = epoch;
@@ -246,7 +246,7 @@ static void test_ST10_a_save_that_waits_for_a_raised_fence_is_refused(
     PGconn *owner = admin_open();
     char text[TEXT_SIZE];
     (void)admin_ask(owner, "BEGIN", text);
-    (void)admin_ask(owner, "UPDATE troupe.fence SET epoch = 6", text);
+    (void)admin_ask(owner, "UPDATE troupe.fences SET epoch = 6", text);
     asked_submit(&save, store);
     admin_until(admin, WAITING_SESSIONS, "1");
     (void)admin_ask(owner, "COMMIT", text);
@@ -255,8 +255,7 @@ static void test_ST10_a_save_that_waits_for_a_raised_fence_is_refused(
     assert_stored(store, "a::b/c", "1:one");
     assert_int_equal(asked_run(&fence, store), TR_OK);
     assert_string_equal(
-        admin_ask(admin, "SELECT epoch FROM troupe.fence WHERE shard = 0",
-                  text),
+        admin_ask(admin, "SELECT epoch FROM troupe.fences", text),
         "7");
     PQfinish(owner);
     PQfinish(admin);

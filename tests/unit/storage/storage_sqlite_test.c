@@ -16,7 +16,7 @@
 static void test_states_survive_a_restart(void **state)
 {
     tr_storage *store = open_store(*state);
-    asked fence = ask_for(TR_STORE_FENCE, NULL);
+    asked fence = ask_for(TR_STORE_FENCE, "a::b/c");
 
     fence.op.shard = 1;
     fence.op.epoch = 3;
@@ -156,7 +156,7 @@ static void test_two_stores_see_each_other(void **state)
 {
     tr_storage *one = open_limited(*state, &small);
     tr_storage *two = open_limited(*state, &small);
-    asked fence = ask_for(TR_STORE_FENCE, NULL);
+    asked fence = ask_for(TR_STORE_FENCE, "a::b/c");
 
     for (uint32_t i = 0; i < 30; i++) {
         // Each folds what the other one saved.

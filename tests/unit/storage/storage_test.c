@@ -118,7 +118,7 @@ static void test_ST10_a_lower_epoch_is_fenced(void **state)
 {
     tr_storage *store = store_of(state);
     asked save = ask_save("a::b/c", 0, "old owner");
-    asked fence = ask_for(TR_STORE_FENCE, NULL);
+    asked fence = ask_for(TR_STORE_FENCE, "a::b/c");
 
     save.op.shard = 7;
     save.op.epoch = 4;
@@ -148,11 +148,27 @@ static void test_ST10_a_lower_epoch_is_fenced(void **state)
     assert_int_equal(asked_run(&save, store), TR_OK);
 }
 
+static void test_ST10_namespaces_do_not_fence_each_other(void **state)
+{
+    tr_storage *store = store_of(state);
+    asked fence = ask_for(TR_STORE_FENCE, "a::b/c");
+    asked other = ask_save("ab::b/c", 0, "another cluster");
+    asked same = ask_save("a::x/y", 0, "the same cluster");
+
+    fence.op.shard = other.op.shard = same.op.shard = 7;
+    fence.op.epoch = 5;
+    other.op.epoch = same.op.epoch = 4;
+    assert_int_equal(asked_run(&fence, store), TR_OK);
+    assert_int_equal(asked_run(&same, store), TR_EFENCED);
+    assert_int_equal(asked_run(&other, store), TR_OK);
+    assert_stored(store, "ab::b/c", "1:another cluster");
+}
+
 /* The writes of a plain actor, of every kind, beside a fence. */
 static void test_a_write_without_an_epoch_passes_every_fence(void **state)
 {
     tr_storage *store = store_of(state);
-    asked fence = ask_for(TR_STORE_FENCE, NULL);
+    asked fence = ask_for(TR_STORE_FENCE, "a::b/c");
     asked append = ask_for(TR_STORE_APPEND, "a::b/c");
     asked trim = ask_for(TR_STORE_TRIM, "a::b/c");
     asked remind = ask_for(TR_STORE_REMIND, "a::b/c");
@@ -416,6 +432,7 @@ int main(void)
         IN_ALL(test_ST9_a_load_returns_the_saved_state),
         IN_ALL(test_ST10_a_save_of_an_old_version_is_refused),
         IN_ALL(test_ST10_a_lower_epoch_is_fenced),
+        IN_ALL(test_ST10_namespaces_do_not_fence_each_other),
         IN_ALL(test_a_write_without_an_epoch_passes_every_fence),
         IN_ALL(test_a_refused_save_changes_nothing),
         IN_ALL(test_ST15_errors_have_a_text),
