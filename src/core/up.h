@@ -118,6 +118,16 @@ typedef struct tri_virtual_ops {
     /* Returns the fence of the running activation: tr_epoch. */
     uint64_t (*epoch)(tr_ctx *ctx);
     /*
+     * Returns the epoch whose fence must be in the store before the running
+     * activation loads its state; 0: there are no other nodes.
+     */
+    uint64_t (*load_fence)(tr_ctx *ctx);
+    /*
+     * True while this node may act for its actors: before each message to a
+     * cell with TRI_ATTENTION_LEASE, and before each write. Any thread.
+     */
+    bool (*has_lease)(tr_system *sys);
+    /*
      * Writes the name of the actor; returns false if the cell belongs to
      * another actor now. Any thread.
      */

@@ -173,7 +173,8 @@ static void walk_waits(check *at, tri_cell *cell, const tri_ext *ext)
 /* In an idle system no message waits for an actor that could run. */
 static void walk_rest(check *at, tri_cell *cell, const tri_ext *ext)
 {
-    uint32_t harmless = TRI_ATTENTION_BOUNDED | TRI_ATTENTION_TIMEOUT;
+    uint32_t harmless =
+        TRI_ATTENTION_BOUNDED | TRI_ATTENTION_TIMEOUT | TRI_ATTENTION_LEASE;
 
     if (tri_cell_life(cell) == TR_STATE_RUNNING &&
         (cell->attention & ~harmless) == 0 &&

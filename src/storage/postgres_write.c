@@ -67,8 +67,7 @@ static void note_fence(tri_pg_pipeline *pipeline, uint64_t number,
     TRI_CHECK(known > 0);
     if (known > known_fence(pipeline, number)) {
         (void)tri_map_remove(&pipeline->fences, number);
-        (void)!tri_map_put(&pipeline->fences, number,
-                           (void *)(uintptr_t)known);
+        (void)!tri_map_put(&pipeline->fences, number, (void *)(uintptr_t)known);
     }
 }
 

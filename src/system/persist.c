@@ -178,6 +178,34 @@ static tr_err load(tr_ctx *ctx, const tr_type *type, void *self)
     return err;
 }
 
+/*
+ * Raises the fence of the actor's shard, unless this system has done so in this
+ * epoch. Then no earlier activation can write after the load that follows.
+ * Errors: as load; TR_EFENCED (the shard has another owner by now).
+ */
+static tr_err raise_fence(tr_ctx *ctx, tri_used_store *store)
+{
+    const tri_virtual_ops *ops = tri_virtual_ops_of(ctx->sys);
+    uint64_t epoch = ops->load_fence(ctx);
+    uint32_t shard = ops->shard(ctx->cell);
+    tri_store_request *request;
+    if (epoch <= tri_store_fenced(store, shard)) {
+        return TR_OK;
+    }
+    TR_TRY(tri_store_request_new(ctx, TR_STORE_FENCE, 0, &request));
+    request->op.epoch = epoch;
+    TR_TRY(tri_store_request_ask(ctx, request, "load"));
+    tr_err err = request->op.err;
+    if (err == TR_OK) {
+        tri_store_set_fenced(ctx->sys, store, shard, epoch);
+    } else {
+        (void)tr_fail(ctx, err, "loading %s: %s", request->key,
+                      request->op.text);
+    }
+    tri_store_request_free(request);
+    return err;
+}
+
 /* Lets the reminders of a plain actor that has started find the actor. */
 static tr_err host_reminders(tr_ctx *ctx, const tr_actor_def *def)
 {
@@ -194,15 +222,20 @@ tr_err tri_state_load(tr_ctx *ctx, void *self)
     const tr_type *type = tri_state_type(ctx);
     const tr_actor_def *def = tri_first_behaviour(ctx->cell)->def;
     TRI_CHECK(type != NULL);  // tri_storable
-    TR_TRY(tri_store_use(ctx->sys, ctx->cell->props->storage));
+    tri_used_store *store;
+    TR_TRY(tri_store_use(ctx->sys, ctx->cell->props->storage, &store));
     tri_ext *ext = tri_ext_need(ctx->worker, ctx->cell);
     if (ext == NULL) {
         return TR_ENOMEM;
     }
     ext->stored.texts = NULL;  // those of an earlier incarnation are freed
     ext->stored.holding = NULL;
-    tr_err err = def->applier_count > 0 ? tri_events_load(ctx, type, self)
-                                        : load(ctx, type, self);
+    tr_err err =
+        tri_cell_is_virtual(ctx->cell) ? raise_fence(ctx, store) : TR_OK;
+    if (err == TR_OK) {
+        err = def->applier_count > 0 ? tri_events_load(ctx, type, self)
+                                     : load(ctx, type, self);
+    }
     if (tri_cell_is_virtual(ctx->cell)) {
         tri_virtual_ops_of(ctx->sys)->loaded(ctx->worker, ctx->cell);
     }

@@ -319,6 +319,14 @@ static bool send_request(tr_ctx *ctx, tri_store_request *request)
     return !parks && is_answered(request);
 }
 
+/* True if it is a write of a virtual actor whose node has lost its lease. */
+static bool lacks_lease(tr_ctx *ctx, const tri_store_request *request)
+{
+    return tri_cell_is_virtual(ctx->cell) &&
+           !tri_store_op_is_read(&request->op) &&
+           !tri_virtual_ops_of(ctx->sys)->has_lease(ctx->sys);
+}
+
 tr_err tri_store_request_ask(tr_ctx *ctx, tri_store_request *request,
                              const char *site)
 {
@@ -326,6 +334,12 @@ tr_err tri_store_request_ask(tr_ctx *ctx, tri_store_request *request,
     if (ctx->cancel != TR_OK) {  // a turn that was cut waits for nothing
         tri_store_request_free(request);
         return ctx->cancel;
+    }
+    if (lacks_lease(ctx, request)) {
+        tri_store_fail(&request->op, TR_EFENCED,
+                       TRI_STORE_FAULT_OPERATION_FAILED,
+                       "this node has lost its lease");
+        return TR_OK;  // the request is answered
     }
     tri_ext *ext = request->ext;
     request_wait wait = {.wait = {.kind = TRI_WAIT_OUTSIDE,

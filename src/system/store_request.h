@@ -70,8 +70,9 @@ void tri_store_request_free(tri_store_request *request);
 
 /*
  * Sends the request and parks until it is answered. On TR_OK the caller owns
- * it again and finds the answer in it. Otherwise the wait was cut short and
- * the request belongs to the store, or is freed.
+ * it again and finds the answer in it. A write of a virtual actor whose node
+ * has lost its lease is answered with TR_EFENCED and not sent. Otherwise the
+ * wait was cut short and the request belongs to the store, or is freed.
  * Errors: any of those that end a wait early (actor.h).
  */
 TR_NODISCARD tr_err tri_store_request_ask(tr_ctx *ctx,

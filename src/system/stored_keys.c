@@ -155,7 +155,7 @@ static tr_err ask_store(tr_from from, tr_storage *storage, tri_store_op *op,
 {
     tr_system *sys = tri_from_system(from);
     tr_ctx *ctx = tri_from_is_ctx(from) ? from.ctx : NULL;
-    TR_TRY(tri_store_use(sys, storage));
+    TR_TRY(tri_store_use(sys, storage, NULL));
     TR_TRY(ctx != NULL ? ask_inside(ctx, storage, op)
                        : ask_outside(sys, storage, op));
     if (op->err == TR_OK) {

@@ -293,6 +293,11 @@ static void ignore_shard(void *user, uint32_t shard)
     (void)user, (void)shard;
 }
 
+static void ignore_epoch(void *user, uint32_t shard, uint64_t epoch)
+{
+    (void)user, (void)shard, (void)epoch;
+}
+
 static void ignore_revision(void *user, uint64_t revision)
 {
     (void)user, (void)revision;
@@ -314,7 +319,7 @@ static tri_view *some_view(void)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static const tri_bus_up up = {.handed_over = ignore_shard,
-                                  .raise_epoch = ignore_shard,
+                                  .raise_epoch = ignore_epoch,
                                   .refresh = ignore_revision};
     static const tri_transport_ops transport = {.send = from_bus};
     static const tri_session_ops ops = {.send = to_bus,

@@ -159,13 +159,13 @@ static void on_handed_over(void *user, uint32_t shard)
     changed(m);
 }
 
-static void on_raise_epoch(void *user, uint32_t shard)
+static void on_raise_epoch(void *user, uint32_t shard, uint64_t epoch)
 {
     mesh_node *owner = user;
     mesh *m = owner->mesh;
     tri_lock_take(&m->lock);
     if (m->shards[shard].node.slot == owner->index && has_owner(m, shard)) {
-        m->shards[shard].epoch++;
+        m->shards[shard].epoch = TRI_MAX(m->shards[shard].epoch, epoch + 1);
         m->revision++;
     }
     tri_lock_drop(&m->lock);
@@ -180,13 +180,20 @@ static void on_refresh(void *user, uint64_t revision)
     mesh_tell(node->mesh, node->index);
 }
 
+static bool may_act(void *user)
+{
+    mesh_node *node = user;
+    return !atomic_load(&node->has_no_lease);
+}
+
 /* ---- nodes ---- */
 
 tr_err mesh_join(mesh *m, uint32_t index, tr_system *sys)
 {
     static const tri_bus_up up = {.handed_over = on_handed_over,
                                   .raise_epoch = on_raise_epoch,
-                                  .refresh = on_refresh};
+                                  .refresh = on_refresh,
+                                  .may_act = may_act};
     m->systems[index] = sys;
     if (m->link != NULL) {
         tri_link_attach(m->link, index, sys);

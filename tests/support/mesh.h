@@ -26,6 +26,7 @@ struct mesh;
 typedef struct mesh_node {
     struct mesh *mesh;
     uint32_t index;
+    _Atomic(bool) has_no_lease;  // set by a test
 } mesh_node;
 
 typedef struct mesh {

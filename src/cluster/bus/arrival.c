@@ -13,8 +13,9 @@
 #include "cluster/transport/session.h"
 
 /*
- * A packet may be taken if its sender is a member, and our view is as new as
- * the sender's. If our view is older, the packet comes again later.
+ * A packet may be taken if its sender is a member, our view is as new as the
+ * sender's, and we have our lease. If our view is older, or the lease is lost,
+ * the packet comes again later.
  */
 static tri_taken may_take(tri_bus *bus, const tri_packet *packet)
 {
@@ -22,6 +23,9 @@ static tri_taken may_take(tri_bus *bus, const tri_packet *packet)
     tri_node from = {.slot = packet->from, .incarnation = packet->incarnation};
     if (packet->revision > revision) {
         bus->up->refresh(bus->up_user, packet->revision);
+        return TRI_TAKE_LATER;
+    }
+    if (bus->is_fenced) {
         return TRI_TAKE_LATER;
     }
     return bus->view != NULL && tri_view_has(bus->view, from)

@@ -178,7 +178,8 @@ void tri_bus_end_turn(tri_bus *bus)
     tri_bus_view_act(bus);
     receive(bus);
     fire_timers(bus, now);
-    tr_nanos due = send_unsent(bus) ? now + TRI_BUS_RETRY : TR_FOREVER;
+    tr_nanos due =
+        send_unsent(bus) || bus->is_fenced ? now + TRI_BUS_RETRY : TR_FOREVER;
     due = TRI_MIN(due, tri_lane_expire(bus, now));
     due = TRI_MIN(due, pump_sessions(bus, now));
     due = TRI_MIN(due, flush(bus, now));
@@ -202,6 +203,7 @@ static tri_bus *begin_turn(tr_ctx *ctx, Bus *self)
     if (!bus->has_timer) {
         bus->has_timer = tri_alarm_new(ctx, &Tick_tr_type, &tick);
     }
+    tri_lane_check_lease(bus);
     return bus;
 }
 

@@ -71,11 +71,18 @@ typedef struct tri_bus_counts {
 typedef struct tri_bus_up {
     /* No actor of the shard is active here any more: move it to its next. */
     void (*handed_over)(void *user, uint32_t shard);
-    /* A host of some of its actors is dead: this node keeps the shard. */
-    void (*raise_epoch)(void *user, uint32_t shard);
+    /*
+     * A host of some of its actors is dead: this node keeps the shard, in an
+     * epoch above `epoch`, which that host may have known.
+     */
+    void (*raise_epoch)(void *user, uint32_t shard, uint64_t epoch);
     /* Another node has seen this revision: read the engine. */
     void (*refresh)(void *user, uint64_t revision);
-    /* True while the lease of this node lasts. Any thread; NULL: always. */
+    /*
+     * True while the lease of this node lasts; of another incarnation only
+     * after tri_bus_set_node. Any thread, until the memory of the system is
+     * freed. NULL: always.
+     */
     bool (*may_act)(void *user);
     /* This node hosts one more kind. Any thread; NULL: nobody asks. */
     void (*kinds_changed)(void *user);
@@ -97,6 +104,7 @@ struct tri_bus {
 
     _Atomic(tri_view *) next_view;          // owned: not acted on yet
     _Atomic(uint64_t) next_node;            // tri_bus_set_node; 0: nothing new
+    bool is_fenced;                         // no lease: all lanes are closed
     tri_view *view;                         // held; NULL: none has come
     tri_shard_owner owners[TRI_SHARDS];     // as in the view
     struct tri_lane *lanes;                 // of each shard
@@ -140,6 +148,14 @@ static inline bool tri_bus_owns(const tri_bus *bus, uint32_t shard)
 {
     return tri_node_is(tri_bus_owner(bus, shard), bus->node) &&
            bus->view != NULL && tri_view_has(bus->view, bus->node);
+}
+
+/* True while this node may act for its actors. Any thread. */
+static inline bool tri_bus_has_lease(tri_bus *bus)
+{
+    return bus->up->may_act == NULL || bus->up->may_act(bus->up_user) ||
+           tri_fence_is_broken(&bus->cluster->fence_break,
+                               TRI_FENCE_BREAK_LEASE);
 }
 
 static inline tri_worker *tri_bus_worker(tri_bus *bus)

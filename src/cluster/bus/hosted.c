@@ -6,9 +6,14 @@
  *             handled, and mail of the owner that comes meanwhile, waits
  *   CLEARED   the owner sends nothing more: what waits has gone back to it
  *
- * If the shard gets another owner, the activation is stopped, and what it has
- * not handled fails: the owner that passed it on is dead, and its successor
- * takes nothing that went through a dead node.
+ * If the shard gets another owner, or this node has lost its lease, the
+ * activation is stopped, and what it has not handled fails: one of the two
+ * nodes is dead, and nobody takes what went through a dead node. What an owner
+ * passes on after that waits for the end of the orphan.
+ *
+ * The activation keeps the epoch in which it began. A view with a higher one
+ * may be the one in which this node is replaced; only the owner knows, and
+ * confirms the activation in the new epoch (TRI_FRAME_HOSTED_CONFIRM).
  *
  * Invariant: the cell of a hosted actor has TRI_CELL_RELAYED, so senders of
  * this node do not push into its mailbox; their mail goes to the owner.
@@ -28,6 +33,7 @@
 #include "cluster/bus/peer.h"
 #include "cluster/bus/relay.h"
 #include "cluster/transport/frame.h"
+#include "cluster/virtual/activation.h"
 #include "cluster/virtual/actor_id.h"
 #include "cluster/virtual/catalog.h"
 #include "cluster/virtual/names.h"
@@ -123,7 +129,8 @@ void tri_hosted_take(tri_bus *bus, tri_node owner, tri_parcel *p)
 {
     tri_virtual *v = p->v;
     TRI_CHECK(v != NULL && p->relayed);
-    if (!tri_node_is(tri_bus_owner(bus, v->shard), owner)) {
+    if (!tri_node_is(tri_bus_owner(bus, v->shard), owner) ||
+        !tri_view_has(bus->view, bus->node)) {
         p->relayed = false;
         tri_lane_put(bus, v->shard, p);  // to whoever is the owner now
         return;
@@ -135,6 +142,7 @@ void tri_hosted_take(tri_bus *bus, tri_node owner, tri_parcel *p)
     if (h == NULL) {
         tri_parcel_fail(bus, p, TR_ENOMEM, "out of memory");
     } else if (h->ended || h->orphaned) {
+        h->owner = owner;  // of what waits for the end of an orphan
         add(h, p);
     } else {
         deliver(bus, h, p);
@@ -191,6 +199,27 @@ static void tell_owner(tri_bus *bus, tri_hosted *h)
     bus->hosted_untold = bus->hosted_untold || !h->told;
 }
 
+/*
+ * Ends an orphan: what it has not handled fails; mail that an owner has passed
+ * on since then begins the actor anew.
+ */
+static void end_orphan(tri_bus *bus, tri_hosted *h)
+{
+    TRI_CHECK(h->ended && h->orphaned);
+    tri_item *left = tri_catalog_take_left(bus->cluster, h->v);
+    if (left != NULL) {
+        fail_all(bus, tri_parcel_from_mail(bus, h->v, left));
+    }
+    tri_node owner = h->owner;
+    tri_parcel *list = hosted_end(bus, h);
+    for (tri_parcel *next; list != NULL; list = next) {
+        next = list->next;
+        list->next = NULL;
+        list->relayed = true;
+        tri_hosted_take(bus, owner, list);
+    }
+}
+
 void tri_hosted_ended(tri_bus *bus, tri_virtual *v)
 {
     tri_hosted *h = find(bus, v);
@@ -198,10 +227,10 @@ void tri_hosted_ended(tri_bus *bus, tri_virtual *v)
         return;
     }
     h->ended = true;
-    take_left(bus, h);
     if (h->orphaned) {
-        fail_all(bus, hosted_end(bus, h));
+        end_orphan(bus, h);
     } else {
+        take_left(bus, h);
         tell_owner(bus, h);
     }
 }
@@ -237,23 +266,80 @@ void tri_hosted_clear(tri_bus *bus, tri_virtual *v)
     tri_names_release(bus->cluster, v);
 }
 
-void tri_hosted_on_clear(tri_bus *bus, tri_peer *peer, tri_reader *reader)
+/*
+ * Reads name and epoch of a frame of an owner. Returns the record, held, if
+ * that owner has placed the actor here; else NULL.
+ */
+static tri_virtual *named_by_owner(tri_bus *bus, tri_peer *peer,
+                                   tri_reader *reader, uint64_t *epoch)
 {
     char text[TRI_ACTOR_ID_MAX + 1];
     tr_err err;
     tri_read_text(reader, text, TRI_ACTOR_ID_MAX);
+    *epoch = tri_read_u64(reader);
     tri_virtual *v = reader->failed ? NULL : tri_bus_record(bus, text, &err);
     if (v == NULL) {
-        return;
+        return NULL;
     }
-    tri_hosted *h = find(bus, v);
-    if (h != NULL && tri_node_is(h->owner, tri_peer_node(peer))) {
-        tri_hosted_clear(bus, v);
+    const tri_hosted *h = find(bus, v);
+    if (h != NULL && !h->orphaned &&
+        tri_node_is(h->owner, tri_peer_node(peer))) {
+        return v;
     }
     tri_names_release(bus->cluster, v);
+    return NULL;
+}
+
+void tri_hosted_on_clear(tri_bus *bus, tri_peer *peer, tri_reader *reader)
+{
+    uint64_t epoch;
+    tri_virtual *v = named_by_owner(bus, peer, reader, &epoch);
+    if (v != NULL) {
+        tri_hosted_clear(bus, v);
+        tri_names_release(bus->cluster, v);
+    }
+}
+
+void tri_hosted_on_confirm(tri_bus *bus, tri_peer *peer, tri_reader *reader)
+{
+    uint64_t epoch;
+    tri_virtual *v = named_by_owner(bus, peer, reader, &epoch);
+    TRI_CHECK(bus->ctx != NULL);
+    if (v != NULL) {
+        tri_activation_confirm(bus->cluster, v, epoch);
+        tri_names_release(bus->cluster, v);
+    }
 }
 
 /* ---- shards ---- */
+
+/* Stops the activation. What waits for it was passed on by a dead owner. */
+static void orphan(tri_bus *bus, tri_hosted *h)
+{
+    TRI_CHECK(find(bus, h->v) == h);
+    if (h->orphaned) {
+        return;
+    }
+    h->orphaned = true;
+    if (h->ended) {
+        fail_all(bus, hosted_end(bus, h));
+        return;
+    }
+    // Relaxed: the entry holds the record, so it does not change.
+    tri_signal(tri_bus_worker(bus), &h->v->cell,
+               atomic_load_explicit(&h->v->cell.id, memory_order_relaxed),
+               TRI_SIG_STOP);
+}
+
+void tri_hosted_orphan_all(tri_bus *bus)
+{
+    TRI_CHECK(bus->ctx != NULL);
+    tri_hosted *h;
+    for (tri_map_iter it = tri_map_iter_begin(&bus->hosted);
+         (h = tri_map_iter_next(&bus->hosted, &it)) != NULL;) {
+        orphan(bus, h);
+    }
+}
 
 void tri_hosted_owner_changed(tri_bus *bus, uint32_t shard)
 {
@@ -268,16 +354,7 @@ void tri_hosted_owner_changed(tri_bus *bus, uint32_t shard)
         if (h->v->shard != shard || tri_node_is(h->owner, owner)) {
             continue;
         }
-        h->orphaned = true;
-        if (h->ended) {
-            fail_all(bus, hosted_end(bus, h));
-        } else {
-            // Relaxed: the entry holds the record, so it does not change.
-            tri_signal(
-                tri_bus_worker(bus), &h->v->cell,
-                atomic_load_explicit(&h->v->cell.id, memory_order_relaxed),
-                TRI_SIG_STOP);
-        }
+        orphan(bus, h);
     }
 }
 

@@ -25,6 +25,10 @@ void tri_hosted_take(tri_bus *bus, tri_node owner, struct tri_parcel *p);
 void tri_hosted_ended(tri_bus *bus, tri_virtual *v);
 /* The owner sends nothing more: gives back what is left. */
 void tri_hosted_clear(tri_bus *bus, tri_virtual *v);
+/* This node has lost its lease: stops all of them. */
+void tri_hosted_orphan_all(tri_bus *bus);
+/* The owner has raised the epoch and keeps the actor here. */
+void tri_hosted_on_confirm(tri_bus *bus, struct tri_peer *peer, tri_reader *r);
 /* The owner says so: TRI_FRAME_HOSTED_CLEAR. */
 void tri_hosted_on_clear(tri_bus *bus, struct tri_peer *peer, tri_reader *r);
 /* The shard has another owner: ends what the one before has placed here. */

@@ -8,7 +8,7 @@
  *   REMOTE   new owner, mail was sent to the old   REMOTE still, marker sent
  *   REMOTE   its node is dead                      CLOSED, then as above
  *   OPEN     the view names the next owner         CLOSED, draining
- *   OPEN     the lease is lost                     CLOSED
+ *   OPEN     the lease is lost                     CLOSED, until there is one
  *   CLOSED   draining, no actor is active          the membership moves it
  *   any      our marker has come                   held mail behind the rest,
  *                                                  CLOSED, then as above
@@ -151,7 +151,8 @@ static void choose(tri_bus *bus, tri_lane *lane)
     bool ours = tri_bus_owns(bus, shard);
     lane->state = TRI_LANE_CLOSED;
     lane->mail_sent = false;
-    if (ours && lane->token == 0 && !lane->draining && lane->hosted == 0) {
+    if (ours && !bus->is_fenced && lane->token == 0 && !lane->draining &&
+        lane->hosted == 0) {
         lane->state = TRI_LANE_OPEN;
         go_on(bus, lane);
         set_open(bus, shard, true);
@@ -321,9 +322,14 @@ void tri_lane_set_owner(tri_bus *bus, uint32_t shard,
     tri_node before = tri_bus_owner(bus, shard);
     TRI_CHECK(owner->epoch > bus->owners[shard].epoch);
     bus->owners[shard] = *owner;
-    tri_activation_raise_epochs(bus->cluster, shard, owner->epoch,
-                                tri_node_is(owner->node, before));
-    if (tri_node_is(before, owner->node)) {  // it has raised the epoch
+    // Only the owner knows which activations are still its own. The others
+    // keep their epoch until the owner has confirmed them (hosted.h).
+    bool raised = tri_node_is(before, owner->node);
+    bool confirmed =
+        (raised && tri_bus_owns(bus, shard)) ||
+        tri_fence_is_broken(&bus->cluster->fence_break, TRI_FENCE_BREAK_EPOCH);
+    tri_activation_set_epoch(bus->cluster, shard, owner->epoch, confirmed);
+    if (raised) {
         tri_relay_epoch_raised(bus, shard);
         return;
     }
@@ -421,6 +427,29 @@ void tri_lane_close_all(tri_bus *bus)
             tri_activation_stop_all(bus->cluster, tri_bus_worker(bus), i);
             note_waiting(bus, lane);
         }
+    }
+    tri_hosted_orphan_all(bus);
+}
+
+void tri_lane_check_lease(tri_bus *bus)
+{
+    TRI_CHECK(bus->ctx != NULL);
+    bool has_lease = tri_bus_has_lease(bus);
+    if (!has_lease && !bus->is_fenced) {
+        bus->is_fenced = true;
+        tri_lane_close_all(bus);
+        return;
+    }
+    // Acquire: pairs with tri_bus_set_node. The lease may be that of another
+    // incarnation, which the bus has not become yet.
+    if (!has_lease || !bus->is_fenced ||
+        atomic_load_explicit(&bus->next_node, memory_order_acquire) != 0) {
+        return;
+    }
+    bus->is_fenced = false;
+    bool is_member = bus->view != NULL && tri_view_has(bus->view, bus->node);
+    for (uint32_t i = 0; is_member && i < TRI_SHARDS; i++) {
+        tri_lane_review(bus, i);
     }
 }
 

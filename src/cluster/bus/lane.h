@@ -72,8 +72,10 @@ void tri_lane_drain(tri_bus *bus, uint32_t shard);
 void tri_lane_keep(tri_bus *bus, uint32_t shard);
 /* A node is dead: no marker comes back through it. */
 void tri_lane_node_dead(tri_bus *bus, tri_node node);
-/* This node has lost its lease: it owns nothing. */
+/* This node has lost its lease: it owns nothing, and hosts nothing. */
 void tri_lane_close_all(tri_bus *bus);
+/* Closes all lanes if the lease was lost, and opens them if it is back. */
+void tri_lane_check_lease(tri_bus *bus);
 
 /* Tries again what could not be done. Returns true if some of it is left. */
 bool tri_lane_retry(tri_bus *bus);

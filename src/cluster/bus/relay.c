@@ -4,8 +4,8 @@
  *   PLACED    mail goes to the host
  *   CLEARING  the activation has ended; the host sends back what is left, mail
  *             that comes meanwhile is held behind it
- *   LOST      the host is dead; mail is held until the epoch was raised, which
- *             fences whatever the host still does
+ *   LOST      the host is dead; mail is held until the epoch was raised above
+ *             all that the host can have known, which fences what it still does
  *   NOWHERE   no member hosts the kind, or some have not told their kinds yet
  *
  * Invariant: mail of one sender to the actor is, from the oldest to the newest:
@@ -41,6 +41,7 @@ typedef struct tri_relay {
     tri_virtual *v;  // held
     tri_node host;
     uint8_t state;
+    uint64_t lost_epoch;  // of LOST: the host may have known this one
     tri_parcel *returned, **returned_end;
     tri_parcel *held, **held_end;
 } tri_relay;
@@ -275,6 +276,7 @@ static bool tell_host(tri_bus *bus, const tri_relay *r, tri_frame_kind kind)
     TRI_CHECK(!tri_node_is(r->host, bus->node));
     tri_writer w = tri_peer_frame(bus, kind);
     tri_write_text(&w, r->v->text);
+    tri_write_u64(&w, bus->owners[r->v->shard].epoch);
     return tri_peer_put(bus, r->host, &w, NULL);
 }
 
@@ -395,10 +397,10 @@ void tri_relay_node_dead(tri_bus *bus, tri_node node)
     for (tri_map_iter it = tri_map_iter_begin(&bus->relays);
          (r = tri_map_iter_next(&bus->relays, &it)) != NULL;) {
         if (r->state != NOWHERE && tri_node_is(r->host, node)) {
-            if (r->state != LOST) {
-                bus->up->raise_epoch(bus->up_user, r->v->shard);
-            }
+            // That of the view, which the host may have had while it lived.
+            r->lost_epoch = bus->view->shards[r->v->shard].epoch;
             r->state = LOST;
+            bus->up->raise_epoch(bus->up_user, r->v->shard, r->lost_epoch);
         }
     }
 }
@@ -412,8 +414,15 @@ void tri_relay_epoch_raised(tri_bus *bus, uint32_t shard)
     }
     for (tri_map_iter it = tri_map_iter_begin(&bus->relays);
          (r = tri_map_iter_next(&bus->relays, &it)) != NULL;) {
-        if (r->v->shard == shard && r->state == LOST) {
+        if (r->v->shard != shard) {
+            continue;
+        }
+        if (r->state == LOST && bus->owners[shard].epoch > r->lost_epoch) {
             deliver_again(bus, shard, relay_end(bus, r));
+        } else if (r->state == PLACED && tri_bus_owns(bus, shard) &&
+                   !tri_node_is(r->host, bus->node)) {
+            // Without memory its next write is refused, and it ends.
+            (void)tell_host(bus, r, TRI_FRAME_HOSTED_CONFIRM);
         }
     }
 }

@@ -129,12 +129,11 @@ static void on_handed_over(void *user, uint32_t shard)
     tri_membership_handed_over(((tri_cluster_node *)user)->membership, shard);
 }
 
-static void on_raise_epoch(void *user, uint32_t shard)
+static void on_raise_epoch(void *user, uint32_t shard, uint64_t epoch)
 {
     tri_cluster_node *it = user;
-    const tri_bus *bus = tri_bus_of(it->cluster);
-    TRI_CHECK(bus->ctx != NULL);  // a turn of the bus, which owns `owners`
-    tri_membership_raise_epoch(it->membership, shard, bus->owners[shard].epoch);
+    TRI_CHECK(shard < TRI_SHARDS);
+    tri_membership_raise_epoch(it->membership, shard, epoch);
 }
 
 static void on_refresh(void *user, uint64_t revision)

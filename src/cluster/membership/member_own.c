@@ -149,9 +149,10 @@ static void note_commit(tri_membership *it, uint64_t revision)
 
 static void extend(tri_membership *it)
 {
-    // Relaxed: see tri_membership_may_act.
+    // Release: pairs with tri_membership_may_act, whose caller also sees what
+    // tri_membership_calls.up has told.
     atomic_store_explicit(&it->act_until, it->lease_until,
-                          memory_order_relaxed);
+                          memory_order_release);
 }
 
 static void stop_acting(tri_membership *it)
@@ -212,8 +213,8 @@ static tri_member_state act(tri_membership *it, tri_member_step step,
         extend(it);
         break;
     case TRI_MEMBER_RISE:
-        extend(it);
         it->calls->up(it->user, it->self);
+        extend(it);  // who has the lease knows which incarnation it is
         break;
     case TRI_MEMBER_FENCE:
         fence(it, now);
@@ -298,7 +299,8 @@ void tri_member_own_step(tri_membership *it, tr_nanos now)
 {
     tri_member_state state = tri_member_state_of(it);
 
-    if (tri_member_has_lease(it) && now >= it->lease_until) {
+    if (tri_member_has_lease(it) && now >= it->lease_until &&
+        !tri_fence_is_broken(&it->fence_break, TRI_FENCE_BREAK_LEASE)) {
         happen(it, TRI_MEMBER_LATE, now);
         return;
     }

@@ -29,6 +29,7 @@
 #include "cluster/membership/member_rows.h"
 #include "cluster/membership/member_state.h"
 #include "cluster/membership/view.h"
+#include "cluster/virtual/fence_break.h"
 #include "troupe/base.h"
 
 #define TRI_LEASE_DEFAULT TR_SECONDS(6)
@@ -84,7 +85,8 @@ typedef struct tri_member_task {
 
 typedef struct tri_membership {
     tri_world *world;
-    _Atomic(int64_t) act_until;  // see tri_membership_may_act; 0: may not
+    _Atomic(int64_t) act_until;   // see tri_membership_may_act; 0: may not
+    tri_fence_break fence_break;  // of a test
 
     tr_engine *engine;
     tri_thread *thread;
@@ -214,10 +216,10 @@ static inline tr_nanos tri_membership_clock(tri_world *world)
  */
 static inline bool tri_membership_may_act(tri_membership *it)
 {
-    // Relaxed: the value is a time and orders nothing else. An older value is
-    // an earlier end, or one that this clock has passed when it matters.
+    // Acquire: pairs with the renewal in member_own.c. An older value is an
+    // earlier end, or one that this clock has passed when it matters.
     return tri_membership_clock(it->world) <
-           atomic_load_explicit(&it->act_until, memory_order_relaxed);
+           atomic_load_explicit(&it->act_until, memory_order_acquire);
 }
 
 #endif

@@ -17,11 +17,12 @@ typedef enum tri_frame_kind {
     TRI_FRAME_HOSTED_ENDED,  // the activation on the chosen host has ended
     TRI_FRAME_HOSTED_CLEAR,  // the owner sends the host nothing more
     TRI_FRAME_HOSTED_GONE,   // the host has given back what was left
-    TRI_FRAME_FLUSH,         // a marker behind mail that is under way
-    TRI_FRAME_FLUSHED,       // the answer to a marker
-    TRI_FRAME_CONTROL,       // stop, poison or kill the activation
-    TRI_FRAME_WATCH,         // goes to the owner of the shard
-    TRI_FRAME_WATCHING,      // the answer: the actor is active here
+    TRI_FRAME_HOSTED_CONFIRM,  // the owner has raised the epoch: go on in it
+    TRI_FRAME_FLUSH,           // a marker behind mail that is under way
+    TRI_FRAME_FLUSHED,         // the answer to a marker
+    TRI_FRAME_CONTROL,         // stop, poison or kill the activation
+    TRI_FRAME_WATCH,           // goes to the owner of the shard
+    TRI_FRAME_WATCHING,        // the answer: the actor is active here
     TRI_FRAME_UNWATCH,
     TRI_FRAME_ENDED,  // an actor has ended, to the nodes that watch it
 } tri_frame_kind;

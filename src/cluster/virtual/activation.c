@@ -122,6 +122,9 @@ static tr_err prepare(tri_cluster *cluster, tri_worker *worker, tri_virtual *v)
     atomic_store_explicit(&ext->room.soft_limit, kind->soft_limit,
                           memory_order_relaxed);
     tri_cell_reset(cell);
+    if (tri_bus_of(cluster) != NULL && kind->workers == 0) {
+        cell->attention |= TRI_ATTENTION_LEASE;
+    }
     tri_cell_become(cell, kind->behaviour);
     // Relaxed: as above. Or: a flag that a sender sets meanwhile stays.
     uint32_t flags = kind->pool | (v->relayed ? TRI_CELL_RELAYED : 0);
@@ -224,20 +227,35 @@ void tri_activation_end(tri_cluster *cluster, tri_worker *worker,
 
 /* ---- all of a shard ---- */
 
-void tri_activation_raise_epochs(tri_cluster *cluster, uint32_t shard,
-                                 uint64_t epoch, bool is_owner)
+void tri_activation_set_epoch(tri_cluster *cluster, uint32_t shard,
+                              uint64_t epoch, bool confirmed)
 {
     TRI_CHECK(shard < TRI_SHARDS);
     tri_shard *records = &cluster->shards[shard];
     tri_lock_take(&records->lock);
     records->epoch = epoch;
     TRI_LIST_EACH_ITEM (a, &records->activations, tri_activation, link) {
-        if (is_owner) {
+        if (confirmed) {
             // Relaxed: a save with either epoch is correct; the store decides.
             atomic_store_explicit(&a->epoch, epoch, memory_order_relaxed);
         }
     }
     tri_lock_drop(&records->lock);
+}
+
+void tri_activation_confirm(tri_cluster *cluster, tri_virtual *v,
+                            uint64_t epoch)
+{
+    tri_shard *shard = tri_cluster_shard(cluster, v);
+    TRI_CHECK(epoch > 0);
+    tri_lock_take(&shard->lock);
+    tri_activation *a = v->activation;
+    // Relaxed, both: as in tri_activation_set_epoch; writers hold the lock.
+    if (a != NULL &&
+        atomic_load_explicit(&a->epoch, memory_order_relaxed) < epoch) {
+        atomic_store_explicit(&a->epoch, epoch, memory_order_relaxed);
+    }
+    tri_lock_drop(&shard->lock);
 }
 
 /* Takes some that were not told yet. Returns how many. */

@@ -21,7 +21,7 @@ typedef struct tri_activation {
     tri_link link;  // in the shard's list
     tri_virtual *v;
     uint64_t order;           // its number among all of this system
-    _Atomic(uint64_t) epoch;  // of the shard: the fence of what it stores
+    _Atomic(uint64_t) epoch;  // of its placement: the fence of its writes
     tr_nanos since;           // when the sweeper last found new work done
     uint64_t seen;            // messages it had handled by then
     _Atomic(uint64_t) quiet;  // handled messages that do not keep it active
@@ -42,11 +42,18 @@ TR_NODISCARD tr_err tri_activation_begin(tri_cluster *cluster,
 void tri_activation_schedule(tri_cluster *cluster, tri_worker *worker,
                              tri_virtual *v);
 /*
- * Sets the epoch of a shard, and that of its activations if this node is still
- * the owner, which has raised it. Takes the lock.
+ * Sets the epoch of a shard: that of activations which begin from now on. With
+ * `confirmed` also that of its activations: this node is the owner of the shard
+ * and has raised it. Takes the lock.
  */
-void tri_activation_raise_epochs(tri_cluster *cluster, uint32_t shard,
-                                 uint64_t epoch, bool is_owner);
+void tri_activation_set_epoch(tri_cluster *cluster, uint32_t shard,
+                              uint64_t epoch, bool confirmed);
+/*
+ * Raises the epoch of one activation, which the owner of the shard has
+ * confirmed. Takes the lock.
+ */
+void tri_activation_confirm(tri_cluster *cluster, tri_virtual *v,
+                            uint64_t epoch);
 /* Stops all activations of a shard. Takes the lock. */
 void tri_activation_stop_all(tri_cluster *cluster, tri_worker *worker,
                              uint32_t shard);

@@ -69,7 +69,8 @@ static bool is_elsewhere(tri_cluster *cluster, tri_virtual *v)
     tri_kind *kind = tri_kind_of(cluster, v);
     return kind == NULL || (kind->workers == 0 &&
                             (v->with_bus || kind->placement != TR_PLACE_OWNER ||
-                             !tri_cluster_shard(cluster, v)->is_open));
+                             !tri_cluster_shard(cluster, v)->is_open ||
+                             !tri_bus_has_lease(tri_bus_of(cluster))));
 }
 
 /* Gives a list of mail to the bus. Takes it on TR_OK. With the lock. */
@@ -465,6 +466,24 @@ static uint32_t shard_of(tri_cell *cell)
     return tri_virtual_of(cell)->shard;
 }
 
+/* Without other nodes there is nobody to fence. */
+static uint64_t load_fence(tr_ctx *ctx)
+{
+    TRI_CHECK(tri_cell_is_virtual(ctx->cell));
+    tri_cluster *cluster = tri_cluster_of(ctx->sys);
+    return tri_bus_of(cluster) == NULL ||
+                   tri_fence_is_broken(&cluster->fence_break,
+                                       TRI_FENCE_BREAK_LOAD)
+               ? 0
+               : tr_epoch(ctx);
+}
+
+static bool has_lease(tr_system *sys)
+{
+    tri_bus *bus = tri_bus_of(tri_cluster_of(sys));
+    return bus == NULL || tri_bus_has_lease(bus);
+}
+
 /* A message was handled that does not keep the activation from being idle. */
 static void quiet(tri_cell *cell)
 {
@@ -559,6 +578,8 @@ const tri_virtual_ops tri_catalog_ops = {
     .shards = TRI_SHARDS,
     .name = tri_names_write,
     .epoch = tr_epoch,
+    .load_fence = load_fence,
+    .has_lease = has_lease,
     .ended = ended,
     .signal = tri_remote_stop_signal,
     .poison = tri_remote_stop_poison,

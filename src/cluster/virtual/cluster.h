@@ -18,6 +18,7 @@
 #include "base/lock.h"
 #include "base/map.h"
 #include "cluster/virtual/arena.h"
+#include "cluster/virtual/fence_break.h"
 #include "cluster/virtual/kind.h"
 #include "cluster/virtual/load_queue.h"
 #include "cluster/virtual/shard.h"
@@ -40,6 +41,7 @@ typedef struct tri_cluster {
     _Atomic(struct tri_bus *) bus;            // NULL: no other nodes
     _Atomic(struct tri_cluster_node *) node;  // NULL: not joined
     _Atomic(bool) closing;                    // no activation begins any more
+    tri_fence_break fence_break;              // of a test
     uint32_t names_max;
     _Atomic(uint64_t) names, active, activations;
 

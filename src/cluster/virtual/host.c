@@ -59,7 +59,7 @@ static tr_err host(tri_caller *who, const tr_actor_def *def,
     }
     TR_TRY(tri_cluster_get(who, &cluster));
     if (o->storage != NULL) {
-        TR_TRY(tri_store_use(who->sys, o->storage));
+        TR_TRY(tri_store_use(who->sys, o->storage, NULL));
     }
     TR_TRY(tri_kind_new(who, def, o, s, &kind));
     tr_err err = o->storage != NULL ? tri_reminders_host(who, def, o->storage,

@@ -185,7 +185,7 @@ static void check_queue(tri_cell *cell)
 
 static void check_attention(const tri_cell *cell, const tri_ext *ext)
 {
-    uint8_t attention = cell->attention;
+    uint16_t attention = cell->attention;
     bool has_parked = ext != NULL && ext->parked != NULL;
     bool has_terminated = ext != NULL && ext->watch.pending != NULL;
     TRI_CHECK(((attention & TRI_ATTENTION_PARKED) != 0) == has_parked);

@@ -113,6 +113,7 @@ enum {
     TRI_ATTENTION_BOUNDED = 32,    // a hard limit counts the messages
     TRI_ATTENTION_TIMEOUT = 64,    // each message restarts a receive timeout
     TRI_ATTENTION_STOP = 128,      // the actor has stopped itself
+    TRI_ATTENTION_LEASE = 256,     // each message needs the node's lease
 };
 
 enum { TRI_HOME_NONE = 0xffff };
@@ -133,8 +134,9 @@ struct tri_cell {
     bool stop_held : 1;        // FAILED: signals that came before that
     bool kill_held : 1;
     bool force_held : 1;
-    uint8_t stage;   // tri_stage, while STOPPING or RESTARTING: lifecycle.c
-    uint8_t reason;  // tr_reason, once it is ending
+    uint8_t stage : 4;   // tri_stage, while STOPPING or RESTARTING: lifecycle.c
+    uint8_t reason : 4;  // tr_reason, once it is ending
+    _Atomic(uint8_t) life;  // tr_state
 
     /* ---- written by the owner ---- */
     _Atomic(uintptr_t) sys_mail;  // also by senders of system mail
@@ -142,8 +144,7 @@ struct tri_cell {
     void *state;
     tri_item *queue;           // detached user mail, oldest first
     _Atomic(uint32_t) queued;  // length of queue and of ext->urgent
-    _Atomic(uint8_t) life;     // tr_state
-    uint8_t attention;         // TRI_ATTENTION_*
+    uint16_t attention;        // TRI_ATTENTION_*
     uint16_t home;             // index of the only worker that may run it
     _Atomic(tri_ext *) ext;
     const char *name;           // owned; NULL: the path shows the id

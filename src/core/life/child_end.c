@@ -142,7 +142,7 @@ static void drop_first(tri_cell *cell, tri_ext *ext)
     TRI_CHECK(item->kind == TRI_ITEM_CHILD_ENDED);
     ext->watch.pending = item->next;
     if (ext->watch.pending == NULL) {
-        cell->attention &= (uint8_t)~TRI_ATTENTION_TERMINATED;
+        cell->attention &= (uint16_t)~TRI_ATTENTION_TERMINATED;
     }
     tri_child_end_free((tri_child_end *)(void *)item);
 }

@@ -57,7 +57,7 @@ typedef enum tri_stage {
 static inline void tri_stage_set(tri_cell *cell, tri_stage next)
 {
     TRI_CHECK_SLOW(tri_cell_is_owned(cell));
-    cell->stage = (uint8_t)next;
+    cell->stage = (uint8_t)next & 0xf;
     cell->children_forced = false;
 }
 

@@ -179,7 +179,7 @@ static bool start_fast(tri_worker *worker, tri_cell *cell)
     }
     // Relaxed: only the owner writes.
     atomic_store_explicit(&cell->lives, 1, memory_order_relaxed);
-    cell->attention &= (uint8_t)~TRI_ATTENTION_LIFE;
+    cell->attention &= (uint16_t)~TRI_ATTENTION_LIFE;
     tri_life_set_several(cell,
                          TR_STATE_STARTING << TRI_STATE_BITS | TR_STATE_RUNNING,
                          2 * TRI_STATE_BITS);

@@ -170,7 +170,7 @@ void tri_stop_begin(tr_ctx *ctx, tr_reason reason)
     // The restart that is interrupted has called post_stop already.
     cell->skips_hooks =
         life == TR_STATE_RESTARTING && cell->stage >= TRI_STAGE_RELEASE;
-    cell->reason = (uint8_t)reason;
+    cell->reason = (uint8_t)reason & 0xf;
     tri_stage_set(cell, TRI_STAGE_UNWIND);
     tri_life_set(ctx->worker, cell, TR_STATE_STOPPING);
     tri_item *mail = tri_close_user(cell);

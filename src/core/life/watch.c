@@ -289,7 +289,7 @@ static void unwatch(tri_worker *worker, tri_watching *watching)
 static void notices_taken(tri_cell *cell, const tri_ext *ext)
 {
     if (ext->watch.pending == NULL) {
-        cell->attention &= (uint8_t)~TRI_ATTENTION_TERMINATED;
+        cell->attention &= (uint16_t)~TRI_ATTENTION_TERMINATED;
     }
 }
 

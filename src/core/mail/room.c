@@ -132,7 +132,7 @@ void tri_room_wake(tri_worker *worker, tri_cell *cell)
 {
     tri_ext *ext = tri_ext_of(cell);
     tri_cell_assert_owned(cell);
-    cell->attention &= (uint8_t)~TRI_ATTENTION_SENDERS;
+    cell->attention &= (uint16_t)~TRI_ATTENTION_SENDERS;
     if (ext != NULL) {
         wake_senders(worker, ext, UINT32_MAX, false);
     }
@@ -183,7 +183,7 @@ void tri_room_wake_if_low(tri_worker *worker, tri_cell *cell)
                      free_places(tri_ext_of(cell), limit), false);
         cell->attention |= TRI_ATTENTION_SENDERS;
         if (waiting_count(tri_ext_of(cell)) == 0) {
-            cell->attention &= (uint8_t)~TRI_ATTENTION_SENDERS;
+            cell->attention &= (uint16_t)~TRI_ATTENTION_SENDERS;
         }
     }
 }

@@ -36,6 +36,7 @@
 #include "core/run/turn.h"
 #include "core/run/worker.h"
 #include "core/system.h"
+#include "core/up.h"
 
 /* Kinds of the parked turns of a cell. */
 typedef struct parked_kinds {
@@ -175,7 +176,7 @@ static void queue_most_urgent(tri_cell *cell)
         cell->queue = item;
         return;
     }
-    cell->attention &= (uint8_t)~TRI_ATTENTION_URGENT;
+    cell->attention &= (uint16_t)~TRI_ATTENTION_URGENT;
 }
 
 bool tri_urgent_arrived(tri_cell *cell)
@@ -279,6 +280,16 @@ static tri_next beside_parked(tr_ctx *ctx)
     return tri_sleep(ctx->worker, cell, false) ? TRI_NEXT_CELL : TRI_NEXT_CHECK;
 }
 
+/* Stops an activation whose node has lost its lease: others may host it. */
+static void check_lease(tr_ctx *ctx)
+{
+    if ((ctx->cell->attention & TRI_ATTENTION_LEASE) &&
+        !tri_virtual_ops_of(ctx->sys)->has_lease(ctx->sys)) {
+        ctx->cell->attention &= (uint16_t)~TRI_ATTENTION_LEASE;
+        tri_life_handle_signals(ctx, TRI_SIG_STOP);
+    }
+}
+
 tri_next tri_attention(tr_ctx *ctx)
 {
     tri_worker *worker = ctx->worker;
@@ -295,9 +306,10 @@ tri_next tri_attention(tr_ctx *ctx)
         if (tri_stop_fast(ctx)) {
             return TRI_NEXT_CELL;
         }
-        cell->attention &= (uint8_t)~TRI_ATTENTION_STOP;
+        cell->attention &= (uint16_t)~TRI_ATTENTION_STOP;
         tri_life_handle_signals(ctx, TRI_SIG_STOP);
     }
+    check_lease(ctx);
     if (cell->attention & TRI_ATTENTION_PARKED) {
         tri_next next = beside_parked(ctx);
         if (next != TRI_NEXT_MESSAGE) {

@@ -81,7 +81,7 @@ static inline void tri_parked_remove(tr_ctx *ctx)
     *link = ctx->next;
     ctx->parked = false;
     if (ext->parked == NULL) {
-        cell->attention &= (uint8_t)~TRI_ATTENTION_PARKED;
+        cell->attention &= (uint16_t)~TRI_ATTENTION_PARKED;
         // Relaxed: fixed at spawn, or set by the owner.
         uint32_t flags =
             atomic_load_explicit(&cell->flags, memory_order_relaxed);

@@ -244,6 +244,12 @@ void tri_asker_release_now(tri_worker *worker)
 
 /* ---- after a switch of fibers ---- */
 
+/* True if a batch has nothing to do but to wait for a parked turn. */
+static inline bool is_only_parked(const tri_cell *cell)
+{
+    return (cell->attention & ~TRI_ATTENTION_LEASE) == TRI_ATTENTION_PARKED;
+}
+
 /*
  * Continues the batch of a cell whose turn has parked. Most cells then only
  * wait for an answer. If it is to come from the cell in the hand-off slot, the
@@ -257,7 +263,7 @@ static void after_park(tr_ctx *ctx, tri_cell *cell)
     TRI_CHECK_SLOW(tri_cell_is_owned(cell) && parked != NULL);
     // Relaxed: tri_sleep reads it again.
     if (TRI_LIKELY(
-            cell->attention == TRI_ATTENTION_PARKED && parked->next == NULL &&
+            is_only_parked(cell) && parked->next == NULL &&
             parked->kind != TRI_TURN_ON_RUN && !worker->stepping &&
             !tri_cell_behaviour(cell)->interleaves &&
             (atomic_load_explicit(&cell->sys_mail, memory_order_relaxed) &
@@ -361,7 +367,7 @@ static _Noreturn __attribute__((noinline)) void loop(tr_ctx *ctx)
             return_to_thread(worker);
             continue;
         }
-        if (TRI_UNLIKELY(cell->attention == TRI_ATTENTION_PARKED) &&
+        if (TRI_UNLIKELY(is_only_parked(cell)) &&
             (worker->resuming = ready_alone(worker, cell)) != NULL) {
             count_batch(worker);
             worker->sends_left = TRI_BATCH_SENDS;

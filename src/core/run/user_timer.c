@@ -224,7 +224,7 @@ void tri_timers_cancel_all(tri_worker *worker, tri_cell *cell)
         timer_end(worker, cell, tri_list_item(link, tri_user_timer, link));
     }
     ext->timers.receive_span = 0;
-    cell->attention &= (uint8_t)~TRI_ATTENTION_TIMEOUT;
+    cell->attention &= (uint16_t)~TRI_ATTENTION_TIMEOUT;
 }
 
 /*
@@ -315,7 +315,7 @@ void tr_receive_timeout(tr_ctx *ctx, tr_nanos span)
         timer_end(ctx->worker, ctx->cell, ext->timers.receive_timeout);
         ext->timers.receive_span = 0;
     }
-    ctx->cell->attention &= (uint8_t)~TRI_ATTENTION_TIMEOUT;
+    ctx->cell->attention &= (uint16_t)~TRI_ATTENTION_TIMEOUT;
     if (span == 0) {
         return;
     }

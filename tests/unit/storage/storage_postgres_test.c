@@ -255,8 +255,7 @@ static void test_ST10_a_save_that_waits_for_a_raised_fence_is_refused(
     assert_stored(store, "a::b/c", "1:one");
     assert_int_equal(asked_run(&fence, store), TR_OK);
     assert_string_equal(
-        admin_ask(admin, "SELECT epoch FROM troupe.fences", text),
-        "7");
+        admin_ask(admin, "SELECT epoch FROM troupe.fences", text), "7");
     PQfinish(owner);
     PQfinish(admin);
     tr_storage_close(store);
