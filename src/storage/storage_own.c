@@ -257,6 +257,7 @@ tr_err tr_storage_own(tr_storage **out, const tr_store_ops *ops, void *user,
 {
     tr_storage_options own;
     tr_store_ops table;
+    tr_storage *store = NULL;
 
     TRI_CHECK(out != NULL);
     *out = NULL;
@@ -269,10 +270,13 @@ tr_err tr_storage_own(tr_storage **out, const tr_store_ops *ops, void *user,
     if (!fits || table.name == NULL || table.load == NULL ||
         table.save == NULL || table.remove == NULL || table.fence == NULL ||
         table.scan == NULL) {
-        return tri_storage_opened(out, &own, world, TR_EINVAL, "tr_store_ops",
+        return tri_storage_opened(&store, &own, world, TR_EINVAL,
+                                  "tr_store_ops",
                                   "a function or the name is missing, or .size "
                                   "is not sizeof(tr_store_ops)");
     }
-    tr_err err = own_open(out, world, &table, user);
-    return tri_storage_opened(out, &own, world, err, table.name, "");
+    tr_err err = own_open(&store, world, &table, user);
+    err = tri_storage_opened(&store, &own, world, err, table.name, "");
+    *out = store;
+    return err;
 }

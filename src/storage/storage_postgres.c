@@ -178,6 +178,7 @@ tr_err tr_storage_postgres_with(tr_storage **out, const char *conninfo,
 {
     tr_storage_options own;
     tri_pg_fault why;
+    tr_storage *store = NULL;
 
     TRI_CHECK(out != NULL);
     *out = NULL;
@@ -185,6 +186,8 @@ tr_err tr_storage_postgres_with(tr_storage **out, const char *conninfo,
     if (world == NULL) {
         return TR_EINVAL;
     }
-    tr_err err = tri_storage_postgres_open(out, world, conninfo, NULL, &why);
-    return tri_storage_opened(out, &own, world, err, NULL, why.text);
+    tr_err err = tri_storage_postgres_open(&store, world, conninfo, NULL, &why);
+    err = tri_storage_opened(&store, &own, world, err, NULL, why.text);
+    *out = store;
+    return err;
 }

@@ -250,6 +250,7 @@ tr_err tr_storage_sqlite_with(tr_storage **out, const char *file,
 {
     tr_storage_options own;
     tri_sqlite_fault why;
+    tr_storage *store = NULL;
 
     TRI_CHECK(out != NULL);
     *out = NULL;
@@ -258,11 +259,13 @@ tr_err tr_storage_sqlite_with(tr_storage **out, const char *file,
         return TR_EINVAL;
     }
     if (!is_file_name(file)) {
-        return tri_storage_opened(out, &own, world, TR_EINVAL,
+        return tri_storage_opened(&store, &own, world, TR_EINVAL,
                                   "tr_storage_sqlite",
                                   "it needs the name of a file; the store in "
                                   "memory is tr_storage_memory");
     }
-    tr_err err = tri_storage_sqlite_open(out, world, file, NULL, &why);
-    return tri_storage_opened(out, &own, world, err, file, why.text);
+    tr_err err = tri_storage_sqlite_open(&store, world, file, NULL, &why);
+    err = tri_storage_opened(&store, &own, world, err, file, why.text);
+    *out = store;
+    return err;
 }

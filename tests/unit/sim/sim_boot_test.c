@@ -1,6 +1,6 @@
 /*
- * sim_boot_test.c - nodes that are killed while they boot, and nodes that
- * boot with an empty disk.
+ * sim_boot_test.c - nodes that are killed while they boot or open a store,
+ * and nodes that boot with an empty disk.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -33,6 +33,7 @@ typedef struct program {
     uint32_t begun, done, freed, cut_off;
     uint32_t with_file, without_file;
     bool replace;
+    tr_storage *store;  // of the boot that came up last
 } program;
 
 static tr_err slow_node(tr_system *sys, uint32_t index, void *user)
@@ -203,12 +204,62 @@ static void test_TE4_a_restart_keeps_or_loses_the_disk(void **state)
     assert_int_equal(it.without_file, 3);
 }
 
+static tr_err store_node(tr_system *sys, uint32_t index, void *user)
+{
+    program *it = user;
+
+    (void)index;
+    it->begun++;
+    TR_TRY(tr_storage_sqlite_with(
+        &it->store, "a.db", TR_OPTIONS(tr_storage_options, .system = sys)));
+    it->done++;
+    return TR_OK;
+}
+
+/* Kills the node while it opens its store, and once it is up. */
+static tr_err kill_while_opening(tr_sim *sim, void *user)
+{
+    program *it = user;
+
+    for (int i = 0; i < 20; i++) {
+        tr_sim_kill(sim, 0, 0);
+        tr_sim_advance(sim, (int64_t)tr_sim_random(sim, TR_MS(200)));
+    }
+    tr_sim_advance(sim, TR_SECONDS(60));
+    it->cut_off = it->begun - it->done;
+    return it->store != NULL ? TR_OK : tr_sim_fail(sim, "no store");
+}
+
+/* Each boot opens its store through the same pointer, as programs do. */
+static void test_TE4_a_killed_opening_of_a_store_harms_no_other(void **state)
+{
+    uint32_t cut_off = 0;
+
+    (void)state;
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        program it = {0};
+        tr_faults faults = {
+            .size = sizeof(faults), .disk_slow = 0.1, .delay_max = TR_MS(50)};
+        tr_sim_options options = {.size = sizeof(options),
+                                  .seed = seed,
+                                  .nodes = 1,
+                                  .node = store_node,
+                                  .workload = kill_while_opening,
+                                  .faults = &faults,
+                                  .user = &it};
+        assert_int_equal(tr_sim_run(&options), TR_OK);
+        cut_off += it.cut_off;
+    }
+    assert_true(cut_off > 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_TE4_a_node_dies_while_it_comes_up),
         cmocka_unit_test(test_TE4_the_fault_node_kill_strikes_during_boots),
         cmocka_unit_test(test_TE4_a_restart_keeps_or_loses_the_disk),
+        cmocka_unit_test(test_TE4_a_killed_opening_of_a_store_harms_no_other),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
