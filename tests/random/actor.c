@@ -54,13 +54,12 @@ static tr_err run_hook(tr_ctx *ctx, Player *self, hook h, tr_reason reason)
                "hook %d of slot %u beside a turn", h, self->life->slot);
     }
     life_hook(self->trial, self->life, h, reason, tr_incarnation(ctx));
+    if (h == HOOK_post_stop && reason == TR_RESTARTING && !self->life->keeps) {
+        watch_forget_children(self->trial, self->life);
+    }
     tr_err err = run_steps(ctx, self, h, "a hook");
-    if (h == HOOK_post_stop) {
-        if (reason != TR_RESTARTING) {
-            watch_forget(self->life);
-        } else if (!self->trial->plan->keeps_children) {
-            watch_forget_children(self->trial, self->life);
-        }
+    if (h == HOOK_post_stop && reason != TR_RESTARTING) {
+        watch_forget(self->life);
     }
     return err;
 }
@@ -367,6 +366,9 @@ void spawn_slot(turn *t, uint32_t slot)
     for (uint32_t i = 0; i < s->option_count; i++) {
         set_option(&o, &policy, &s->options[i], name, slot);
     }
+    l->keeps = o.supervision != NULL
+                   ? policy.keep_children
+                   : o.inherit_supervision && t->life != NULL && t->life->keeps;
     o.watch = o.watch && (t->life == NULL || watch_may(t->life));
     tr_ref ref = (tr_spawn)(t->from, &player, &o);
     if (o.watch && t->life != NULL) {

@@ -211,7 +211,7 @@ void watch_forget_children(trial *t, life *l)
             }
             known = true;
             if (t->lives[k].parent == me) {
-                atomic_store_explicit(&l->watches[i].active, false,
+                atomic_store_explicit(&l->watches[i].perhaps, true,
                                       memory_order_relaxed);
             }
         }
@@ -267,7 +267,7 @@ void life_hook(trial *t, life *l, hook h, tr_reason reason,
     case HOOK_post_stop:
         right = from == STAGE_RUNNING || from == STAGE_STOPPING ||
                 from == STAGE_RESTARTING || from == STAGE_STARTING;
-        if (reason != TR_RESTARTING || !t->plan->keeps_children) {
+        if (reason != TR_RESTARTING || !l->keeps) {
             children_ended(t, l);
         }
         set_stage(l, reason == TR_RESTARTING ? STAGE_BETWEEN : STAGE_ENDED);
@@ -314,7 +314,9 @@ void watch_add(life *l, tr_ref ref)
         atomic_store_explicit(&l->nobody, 1, memory_order_relaxed);
         return;
     }
-    if (watch_find(l, ref) != NULL) {
+    watch *w = watch_find(l, ref);
+    if (w != NULL) {
+        atomic_store_explicit(&w->perhaps, false, memory_order_relaxed);
         return;
     }
     if (count == 2 * WATCHES) {

@@ -95,12 +95,14 @@ typedef struct kept {
 typedef struct watch {
     tr_ref ref;
     atomic_bool active;
+    atomic_bool perhaps;  // a restart may have ended it: rule 28 (a restart)
 } watch;
 
 /* One spawn of a slot. */
 typedef struct life {
     uint32_t slot;
     uint32_t parent;  // source of the spawn
+    bool keeps;       // its children, at a restart
     _Atomic uint64_t cell, id;
     atomic_uint stage;
     bool turn;         // a writing turn is at work, perhaps parked
@@ -188,7 +190,10 @@ void watch_remove(life *l, tr_ref ref);
 void watch_told(life *l, tr_ref ref, uint32_t reason);
 /* Ends all watches of an actor that ends. */
 void watch_forget(life *l);
-/* Ends the watches of the children that a restart has stopped. */
+/*
+ * A restart has ended the watches of the children that it stopped. A notice of
+ * one that had ended before may still come.
+ */
 void watch_forget_children(trial *t, life *l);
 
 void dead_add(void *user, const tr_type *type, const void *event);

@@ -69,6 +69,7 @@ static bool told(trial *t, life *l)
 
     for (uint32_t i = 0; i < count; i++) {
         if (atomic_load(&l->watches[i].active) &&
+            !atomic_load(&l->watches[i].perhaps) &&
             tr_state_of(t->sys, l->watches[i].ref) == TR_STATE_TERMINATED) {
             return false;
         }
@@ -104,7 +105,10 @@ bool model_settled(trial *t)
 void model_unsettled(trial *t)
 {
     life *l = restless(t);
+    static char tree[1 << 16];
 
+    (void)tr_tree(t->sys, tree, sizeof(tree));
+    fprintf(stderr, "%s", tree);
     if (l == NULL) {
         broken("rule 2 (at most once)", "the program came to rest too late");
     }

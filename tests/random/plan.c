@@ -146,13 +146,6 @@ void plan_make(plan *p, uint64_t seed, mode m, const without *w)
         uint32_t directive = below(&d, 12);
         p->decisions[i] = (uint8_t)(directive < 5 ? directive : 0);
     }
-    for (uint32_t i = 0; i < SLOTS; i++) {
-        for (uint32_t j = 0; j < p->slots[i].option_count; j++) {
-            const option *o = &p->slots[i].options[j];
-            p->keeps_children |=
-                o->what == O_SUPERVISION && o->arg / 1000 % 2 != 0;
-        }
-    }
     p->settle = below(&d, 3) != 0;
     p->numbers = d.next;
 }

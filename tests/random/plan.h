@@ -203,7 +203,6 @@ typedef struct plan {
     uint32_t option_count;
     uint8_t decisions[8];   // what deciders answer, in turn
     bool settle;            // all mail is handled before the system is closed
-    bool keeps_children;    // a policy of the program keeps them
     uint16_t numbers;       // one above the highest number
     bool log;               // the system's log is printed
     uint32_t rest_seconds;  // how long to wait until the program is at rest

@@ -159,6 +159,8 @@ void tri_hook_begin(tr_ctx *ctx, tr_phase phase)
     ctx->phase = (uint8_t)phase;
     ctx->msg = NULL;
     ctx->in_turn = true;
+    // Relaxed: for observers. A hook has no message.
+    atomic_store_explicit(&ctx->worker->handling, NULL, memory_order_relaxed);
 }
 
 tr_err tri_hook_run(tr_ctx *ctx, tr_phase phase, tri_hook_fn hook)

@@ -73,6 +73,12 @@ void tri_soft_limit_slow_down(tr_ctx *ctx, tri_cell *cell, tr_ref to)
         ((flags & TRI_CELL_BOUNDED) && tri_hard_limit_blocks(cell))) {
         return;
     }
+    // Rule 35 (soft limit): a hook does not wait. The receiver may be a
+    // sibling that starts only after the hook has returned (cohort.c).
+    if (ctx->kind == TRI_TURN_HOOK) {
+        tri_soft_limit_alarm(ctx->worker, cell);
+        return;
+    }
     tri_caller caller = {.sys = ctx->sys, .worker = ctx->worker, .ctx = ctx};
     uint32_t limit = tri_soft_limit(ctx->sys, cell);
     uint32_t depth = tri_depth(cell);

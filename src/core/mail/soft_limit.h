@@ -36,7 +36,8 @@ uint32_t tri_soft_limit(tr_system *sys, tri_cell *cell);
 
 /*
  * Parks the turn of ctx, which has sent to the cell, while the cell's mailbox
- * is above its soft limit. Publishes an alarm if the turn cannot wait.
+ * is above its soft limit. Publishes an alarm if the turn cannot wait, and
+ * for a hook, which does not.
  */
 void tri_soft_limit_slow_down(tr_ctx *ctx, tri_cell *cell, tr_ref to);
 

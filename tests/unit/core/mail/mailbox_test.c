@@ -316,6 +316,30 @@ static void test_MB3_MB17_info_shows_what_waits_and_what_runs(void **state)
     stage_close(&it);
 }
 
+static tr_err sleeps_at_start(tr_ctx *ctx, void *self)
+{
+    (void)self;
+    return tr_sleep(ctx, TR_SECONDS(1));
+}
+
+TR_ACTOR(sleeper, void, TR_HOOK(pre_start, sleeps_at_start));
+
+/* A hook once showed the message that its worker had handled last. */
+static void test_MB17_a_hook_that_waits_shows_no_message(void **state)
+{
+    stage it;
+    (void)state;
+    stage_open(&it);
+    stage_tell(&it, it.one, act_nothing, NULL);
+    stage_run_ready(&it);
+    tr_ref ref = tr_spawn(it.sys, sleeper);
+    stage_run_ready(&it);
+    tr_actor_info info = info_of((tr_from){.sys = it.sys}, ref);
+    assert_null(info.running);
+    assert_string_equal(info.waits_in, "tr_sleep");
+    stage_close(&it);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -330,6 +354,7 @@ int main(void)
         cmocka_unit_test(test_MB16_urgent_mail_is_drained_and_limited),
         cmocka_unit_test(test_MB5_MB20_the_depth_can_be_read_at_any_time),
         cmocka_unit_test(test_MB3_MB17_info_shows_what_waits_and_what_runs),
+        cmocka_unit_test(test_MB17_a_hook_that_waits_shows_no_message),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -143,6 +143,42 @@ static void test_X27_an_overload_is_published(void **state)
     stage_close(&it);
 }
 
+typedef struct starter {
+    tr_ref to;
+    int *told;
+} starter;
+
+static tr_err tell_at_start(tr_ctx *ctx, starter *self)
+{
+    for (int i = 0; i < 5; i++) {
+        tr_tell(ctx, self->to, Note, .value = i);
+        ++*self->told;
+    }
+    return TR_OK;
+}
+
+TR_ACTOR(starters, starter, TR_HOOK(pre_start, tell_at_start));
+
+static void test_X27_a_hook_is_not_slowed_down(void **state)
+{
+    stage it;
+    int told = 0;
+    (void)state;
+    stage_open(&it);
+    tr_ref slow = stage_spawn(&it, .soft_limit = 1);
+    stage_tell(&it, slow, act_sleep, (void *)TR_SECONDS(5));
+    stage_run_ready(&it);
+    tr_ref ref = tr_spawn(it.sys, starters,
+                          TR_INIT(starters, .to = slow, .told = &told));
+    stage_run_ready(&it);
+    assert_int_equal(told, 5);
+    assert_int_equal(tr_state_of(it.sys, ref), TR_STATE_RUNNING);
+    assert_true(atomic_load(&it.overloads) > 0);
+    stage_pass(&it, TR_SECONDS(6));
+    assert_int_equal(atomic_load(&it.note_count), 5);
+    stage_close(&it);
+}
+
 static void tell_many(stage *it, tr_ref ref, int count)
 {
     for (int i = 0; i < count; i++) {
@@ -245,6 +281,7 @@ int main(void)
         cmocka_unit_test(test_X27_MB12_mail_beside_a_parked_turn_is_bounded),
         cmocka_unit_test(test_X27_actors_that_flood_each_other_do_not_deadlock),
         cmocka_unit_test(test_X27_an_overload_is_published),
+        cmocka_unit_test(test_X27_a_hook_is_not_slowed_down),
         cmocka_unit_test(test_X27_each_actor_has_its_own_overload_alarm),
         cmocka_unit_test(test_MB15_X27_virtual_actors_lose_no_mail),
     };
