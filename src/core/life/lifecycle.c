@@ -271,7 +271,13 @@ static void apply_decision(tr_ctx *ctx, uint32_t signals)
             tri_restart_begin(ctx);
         }
     } else if (life == TR_STATE_FAILED) {
-        tri_life_resume(ctx);
+        // RESUME may come from a parent that resumes after the failure of
+        // this actor was escalated: rule 21 (spawning) holds all the same.
+        if (tri_failed_in_start(ctx->cell)) {
+            tri_stop_begin(ctx, TR_FAILED);
+        } else {
+            tri_life_resume(ctx);
+        }
     }
 }
 
@@ -365,8 +371,10 @@ static void handle_ends(tr_ctx *ctx, uint32_t signals)
     }
     if (signals & TRI_SIG_FORCE) {
         tri_stop_begin(ctx, TR_KILLED);
-        if (cell->reason != TR_FORCED || !cell->children_forced) {
-            cell->reason = TR_FORCED;
+        cell->reason = TR_FORCED;
+        // Otherwise its own time-out has forced the children, perhaps just
+        // now: they have the rest of TRI_FORCE_GRACE.
+        if (!cell->children_forced) {
             tri_children_overdue(ctx);
         }
     }

@@ -204,6 +204,38 @@ static void post_start_fails(stage *s)
     assert_int_equal(gotten(s, c).incarnation, 2);
 }
 
+/* Its failure is escalated, and the supervisor resumes. */
+static void failed_start_escalates(stage *s, unsigned hook)
+{
+    tr_ref g = PLAY(s, "g", ());
+    tr_ref p = CHILD(s, g, "p", (.count = 1, .decision = TR_ESCALATE),
+                     .supervision = TR_SUPERVISE(.on_failure = TR_RESUME));
+    tr_ref a = CHILD(s, p, "a", (.says = POST_STOP, .fails = hook));
+    assert_int_equal(heard(s, "a post_stop"), TR_FAILED);
+    watch_end(s, a);
+    (void)ended(s, a);
+    assert_int_equal(gotten(s, p).number, 1);
+    quiet(s);
+}
+
+static void failed_start_is_not_resumed(stage *s)
+{
+    failed_start_escalates(s, PRE_START);
+}
+
+static void failed_post_start_is_not_resumed(stage *s)
+{
+    failed_start_escalates(s, POST_START);
+}
+
+static void test_rule_21_no_failed_start_is_resumed_with_its_parent(
+    void **state)
+{
+    (void)state;
+    everywhere(failed_start_is_not_resumed);
+    everywhere(failed_post_start_is_not_resumed);
+}
+
 static void test_L17_L26_a_hook_that_fails_is_a_failure(void **state)
 {
     (void)state;
@@ -269,6 +301,8 @@ int main(void)
         cmocka_unit_test(test_X51_a_large_state_is_reset_for_each_incarnation),
         cmocka_unit_test(test_L14_L23_SP15_a_start_that_fails_ends_the_actor),
         cmocka_unit_test(test_X6_SP16_started_waits_for_running_or_the_error),
+        cmocka_unit_test(
+            test_rule_21_no_failed_start_is_resumed_with_its_parent),
         cmocka_unit_test(test_L17_L26_a_hook_that_fails_is_a_failure),
         cmocka_unit_test(test_X24_a_stop_waits_for_the_hook_of_the_start),
         cmocka_unit_test(test_L11_L12_K13_stopping_again_changes_nothing),

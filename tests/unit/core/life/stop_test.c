@@ -448,6 +448,32 @@ static void test_X21_X22_a_failed_child_ends_after_its_parent_has_decided(
     stage_close(&s);
 }
 
+/*
+ * The time-outs of parents and child end at the same moment. The child still
+ * has the time that rule 41 (force) gives it, and ends in order.
+ */
+static void time_outs_end_together(stage *s)
+{
+    tr_ref g = PLAY(s, "g", (.says = POST_STOP));
+    tr_ref p = CHILD(s, g, "p", (.says = POST_STOP));
+    tr_ref a = CHILD(s, p, "a", (.says = POST_STOP));
+    tr_tell(s->sys, a, Nap, .span = TR_MINUTES(10));
+    tr_sim_advance(s->sim, TR_SECONDS(1));
+    tr_stop(s->sys, g);
+    assert_true(heard(s, "a woke") != TR_OK);
+    heard(s, "a post_stop");
+    heard(s, "p post_stop");
+    heard(s, "g post_stop");
+    quiet(s);
+    assert_false(stage_logged(s, "ended by force"));
+}
+
+static void test_rule_41_time_outs_that_end_together_leave_time(void **state)
+{
+    (void)state;
+    virtually(time_outs_end_together);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -469,6 +495,7 @@ int main(void)
             test_X1_DW12_EV1_the_name_is_free_when_the_end_is_published),
         cmocka_unit_test(
             test_X21_X22_a_failed_child_ends_after_its_parent_has_decided),
+        cmocka_unit_test(test_rule_41_time_outs_that_end_together_leave_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
