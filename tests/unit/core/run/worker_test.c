@@ -349,7 +349,8 @@ static void expect_no_helper(bool until_it_blocks)
     }
     while (sem_wait(&all.entered) != 0) {  // the helper has entered
     }
-    assert_int_equal(threads_behind(&it, it.one), 2);
+    // More of them if the first one was long in getting a CPU.
+    assert_true(threads_behind(&it, it.one) >= 2);
     sem_post(&all.open);
     sem_post(&all.open);
     stage_close(&it);
