@@ -70,7 +70,11 @@ static void ping(tr_system *sys, tr_ref to)
 {
     Pong pong;
 
-    MUST_BE(tr_ask(sys, to, &pong, TR_SECONDS(30), Ping, .number = 3) == TR_OK);
+    tr_err err = tr_ask(sys, to, &pong, TR_SECONDS(30), Ping, .number = 3);
+    if (err != TR_OK) {
+        fprintf(stderr, "%s: %s\n", tr_errname(err), tr_error_text(sys));
+    }
+    MUST_BE(err == TR_OK);
     MUST_BE(pong.number == 3);
 }
 
@@ -167,9 +171,9 @@ static void fill_mappings(void)
         tr_tell(sys, ref, Relay, .to = two);
     }
     tr_err err = tr_ask(sys, one, &pong, TR_SECONDS(30), Relay, .to = two);
-    // Which error depends on what there is no memory for: the wait of the
-    // relay, its text, or its answer. It is answered in any case.
-    MUST_BE(err != TR_ETIMEDOUT);
+    // There may be a stack of a relay that has ended. If not, the asker gets
+    // the relay's error, even if there is no memory for the answer.
+    MUST_BE(err == TR_OK || err == TR_ENOMEM || err == TR_ELIMIT);
     for (uint32_t i = 0; i < count; i++) {
         munmap(pages[i], 4096);
     }

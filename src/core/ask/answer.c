@@ -118,6 +118,10 @@ void tri_answer_error(tri_worker *worker, tr_msg *msg, tr_err err,
     }
     tr_ref asker = msg->sender;
     uint8_t flags = tri_msg_ask(msg)->answer_flags;
+    if (tri_msg_ask(msg)->refused != TR_OK) {
+        err = tri_msg_ask(msg)->refused;  // earlier, without memory
+        text = NULL;
+    }
     tri_msg_become_error(msg, err, text != NULL ? strdup(text) : NULL);
     send_answer(worker, asker, msg, flags);
 }
@@ -129,7 +133,10 @@ void tri_answer_error_borrow(tri_worker *worker, tr_msg *msg, tr_err err,
     tr_msg *answer =
         tri_msg_new_raw(&worker->cache, NULL, sizeof(tri_error_reply), true);
     if (answer == NULL) {
-        return;  // unanswered: it is answered when its turn ends
+        // The request itself becomes the answer when its turn ends or it is
+        // released: tri_answer_error.
+        tri_msg_ask(msg)->refused = err;
+        return;
     }
     *tri_msg_ask(answer) = *tri_msg_ask(msg);
     tri_msg_become_error(answer, err, text != NULL ? strdup(text) : NULL);
@@ -153,7 +160,8 @@ answer_borrow(tri_worker *worker, tr_ctx *ctx, tr_ref self, tr_msg *msg,
     if (!(msg->item.flags & TRI_MSG_ASK)) {
         return TR_OK;  // a message of tr_tell: nobody waits
     }
-    if (msg->item.flags & TRI_MSG_ANSWERED) {
+    if ((msg->item.flags & TRI_MSG_ANSWERED) ||
+        tri_msg_ask(msg)->refused != TR_OK) {
         tri_error_set(ctx,
                       "%s has been answered already: by an earlier tr_reply, "
                       "or when its handler returned without tr_keep",
@@ -205,9 +213,11 @@ void tri_answer_value(tri_worker *worker, tr_msg *msg, tr_ref from,
 }
 
 /* True if msg is a request that waits for its answer. */
-static bool is_open_request(const tr_msg *msg)
+static bool is_open_request(tr_msg *msg)
 {
-    return (msg->item.flags & (TRI_MSG_ASK | TRI_MSG_ANSWERED)) == TRI_MSG_ASK;
+    return (msg->item.flags & (TRI_MSG_ASK | TRI_MSG_ANSWERED)) ==
+               TRI_MSG_ASK &&
+           tri_msg_ask(msg)->refused == TR_OK;
 }
 
 tr_err tr_refuse(tr_ctx *ctx, const void *m, tr_err err, const char *format,

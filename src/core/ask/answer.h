@@ -27,15 +27,16 @@ static inline tr_msg *tri_msg_given(tr_ctx *ctx, const void *m,
 }
 
 /*
- * Answers a request with an error and a text, which may be NULL; frees any
- * other message, and a request that is answered. Takes msg.
+ * Answers a request with an error and a text, which may be NULL; one that was
+ * refused without memory, with the error of that refusal. Frees any other
+ * message, and a request that is answered. Takes msg.
  */
 void tri_answer_error(tri_worker *worker, tr_msg *msg, tr_err err,
                       const char *text);
 
 /*
  * Answers a request with an error and marks it TRI_MSG_ANSWERED. Borrows msg.
- * Without memory the request stays unanswered until it is freed.
+ * Without memory the asker gets the error, without text, when it is freed.
  */
 void tri_answer_error_borrow(tri_worker *worker, tr_msg *msg, tr_err err,
                              const char *text);

@@ -86,6 +86,7 @@ typedef struct tri_ask {
     const char *site;      // file:line of the ask
     uint8_t answer_flags;  // TRI_ANSWER_*; mostly 0
     bool is_long;          // the span was TRI_LONG_SPAN or longer
+    tr_err refused;        // without memory for the answer; else TR_OK
 } tri_ask;
 
 _Static_assert(sizeof(tri_ask) == TRI_BLOCK_ALIGN, "keeps the alignment");

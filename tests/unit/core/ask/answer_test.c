@@ -8,6 +8,8 @@
 
 #include <string.h>
 
+#include "support/core.h"
+
 /* Stores the errors of two replies to one request in arg. */
 static tr_err act_reply_twice(tr_ctx *ctx, puppet *self, const Act *m,
                               void *arg)
@@ -83,12 +85,49 @@ static void test_rule_15_a_refusal_is_no_failure(void **state)
     stage_close(&it);
 }
 
+typedef struct starved {
+    bool keeps;     // it keeps the request and releases it
+    tr_err second;  // of a reply after the refusal
+} starved;
+
+/* Refuses the request when there is no memory for the answer. */
+static tr_err act_refuse_starved(tr_ctx *ctx, puppet *self, const Act *m,
+                                 void *arg)
+{
+    starved *it = arg;
+    (void)self;
+    const Act *request = it->keeps ? tr_keep(ctx, m) : m;
+    tri_mem_fail_after(&ctx->sys->mem, 0);
+    TR_TRY(tr_refuse(ctx, request, TR_EUSER + 5, "refused"));
+    tri_mem_fail_after(&ctx->sys->mem, -1);
+    it->second = tr_reply(ctx, request, .value = 1);
+    if (it->keeps) {
+        tr_release(ctx, request);
+    }
+    return TR_OK;
+}
+
+static void test_rule_11_a_refusal_without_memory_keeps_its_error(void **state)
+{
+    (void)state;
+    for (int keeps = 0; keeps < 2; keeps++) {
+        stage it;
+        starved how = {.keeps = keeps == 1};
+        stage_open(&it);
+        expect_err(stage_ask(&it, it.one, act_refuse_starved, &how),
+                   TR_EUSER + 5);
+        expect_err(how.second, TR_EEXIST);
+        stage_close(&it);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_T6_T7_T10_a_request_is_answered_once),
         cmocka_unit_test(test_rule_15_the_asker_hears_before_the_supervisor),
         cmocka_unit_test(test_rule_15_a_refusal_is_no_failure),
+        cmocka_unit_test(test_rule_11_a_refusal_without_memory_keeps_its_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
