@@ -20,13 +20,14 @@
 #include "plan.h"
 
 enum {
-    LIVES = 256,   // most spawns of a trial
-    NOTES = 8192,  // most messages of a trial
-    TIMERS = 16,   // most timers of one incarnation
-    KEPT = 8,      // most kept requests of one incarnation
-    PURSES = 4,    // virtual actors
-    SUMS = 1024,   // highest sum of a purse that is checked
-    WATCHES = 64,  // most watches of one life
+    LIVES = 256,     // most spawns of a trial
+    NOTES = 8192,    // most messages of a trial
+    TIMERS = 16,     // most timers of one incarnation
+    KEPT = 8,        // most kept requests of one incarnation
+    PURSES = 4,      // virtual actors
+    SUMS = 1024,     // highest sum of a purse that is checked
+    WATCHES = 64,    // most watches of one life
+    FAILURES = 100,  // different errors of failing steps
     ANSWERED =
         1 << 20,  // in note.answer: the reply with value note.answer - 2^20
 };
@@ -148,8 +149,9 @@ typedef struct trial {
     uint32_t thread_sent[THREADS];
     tr_storage *memory, *store;  // of the purses
     purse_notes purses[PURSES];
-    atomic_uint decided;  // calls of deciders
-    atomic_uint called;   // handler calls
+    atomic_bool failed[FAILURES + 1];  // with TR_EUSER + index; last: panics
+    atomic_uint decided;               // calls of deciders
+    atomic_uint called;                // handler calls
 } trial;
 
 /* Where the name of the broken rule is left for the parent process, or NULL. */

@@ -240,17 +240,33 @@ void model_at_rest(trial *t)
     }
 }
 
+/* True if an actor has failed with the error. */
+static bool has_failed(trial *t, tr_err err)
+{
+    return err == TR_EPANIC ? atomic_load(&t->failed[FAILURES])
+                            : err >= TR_EUSER && err < TR_EUSER + FAILURES &&
+                                  atomic_load(&t->failed[err - TR_EUSER]);
+}
+
+/* A close is in time, or returns the failure that has ended the system. */
+static void check_close(trial *t, tr_err closed, const tr_close_report *report)
+{
+    bool right = closed == report->failure &&
+                 (closed == TR_OK || has_failed(t, closed)) &&
+                 (closed == TR_OK) == (report->failure_text[0] == '\0');
+
+    if (!right || report->forced > 0 || report->zombies > 0) {
+        broken("rule 40 (systems)",
+               "close: %s, %u stopped, %u forced, %u zombies, failure %s: %s",
+               tr_errname(closed), report->stopped, report->forced,
+               report->zombies, tr_errname(report->failure),
+               report->failure_text);
+    }
+}
+
 void model_at_end(trial *t, tr_err closed, const tr_close_report *report)
 {
-    // A system that has ended by a failure returns it.
-    bool in_time = closed != TR_ETIMEDOUT && closed != TR_EWOULDBLOCK;
-    if (!in_time || report->zombies > 0) {
-        broken("rule 40 (systems)",
-               "close: %s, %u stopped, %u forced, "
-               "%u zombies",
-               tr_errname(closed), report->stopped, report->forced,
-               report->zombies);
-    }
+    check_close(t, closed, report);
     for (uint32_t i = 0; i < notes_of(t); i++) {
         if (t->notes[i].is_ask) {
             check_ask(t, &t->notes[i]);

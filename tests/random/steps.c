@@ -159,7 +159,7 @@ void step_REPLY(turn *t, const step *s)
 
 void step_REFUSE(turn *t, const step *s)
 {
-    uint32_t none = 0, err = TR_EUSER + s->arg % 100;
+    uint32_t none = 0, err = TR_EUSER + s->arg % FAILURES;
 
     if (!t->is_request) {
         return;
@@ -172,6 +172,8 @@ void step_REFUSE(turn *t, const step *s)
 
 static void fails_with(turn *t, uint32_t err)
 {
+    atomic_store(
+        &t->trial->failed[err == TR_EPANIC ? FAILURES : err - TR_EUSER], true);
     if (t->note != NULL) {
         atomic_store(&t->note->failed, err);
     }
@@ -180,8 +182,8 @@ static void fails_with(turn *t, uint32_t err)
 
 void step_FAIL(turn *t, const step *s)
 {
-    fails_with(t, TR_EUSER + s->arg % 100);
-    t->err = tr_fail(t->ctx, (tr_err)(TR_EUSER + s->arg % 100), "failed");
+    fails_with(t, TR_EUSER + s->arg % FAILURES);
+    t->err = tr_fail(t->ctx, (tr_err)(TR_EUSER + s->arg % FAILURES), "failed");
 }
 
 void step_PANIC(turn *t, const step *s)
