@@ -41,8 +41,26 @@ wants() {  # FILE TEXT...
     done
 }
 
-wants docs/guide/from-akka.md tr_watch tr_spawn tr_ask
-wants docs/guide/best-practices.md tr_router tr_child tr_virtual \
-    05_death_watch.c
-wants examples/05_death_watch.c tr_terminated
+section() {  # FILE HEADING TEXT...: the section has at least 60 words
+    file=$1 heading=$2
+    shift 2
+    body=$(sed -n "/^## $heading\$/,/^## /p" "$file" | sed '1d')
+    [ "$(printf '%s' "$body" | wc -w)" -ge 60 ] ||
+        complain "$file: no section on $heading, or next to nothing in it"
+    for text; do
+        printf '%s' "$body" | grep -qF -- "$text" ||
+            complain "$file: nothing on $text under $heading"
+    done
+}
+
+akka=docs/guide/from-akka.md habits=docs/guide/best-practices.md
+section $akka Words tr_watch tr_spawn tr_ask tr_stash tr_become
+section $akka 'What is different'
+section $habits Pools tr_router tr_blocking .mailbox_limit
+section $habits 'Actors on demand' tr_child tr_spawn tr_virtual \
+    tr_receive_timeout
+wants $habits 05_death_watch.c
+wants examples/05_death_watch.c tr_watch tr_terminated
+[ -s examples/05_death_watch.expected ] ||
+    complain 'examples/05_death_watch.c: its output is not compared'
 exit $status

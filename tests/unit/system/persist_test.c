@@ -237,6 +237,15 @@ static void test_ST6_nothing_is_retried(void **state)
     assert_true(tr_storage_captured(f->store, before, &seen));
     assert_int_equal(seen.call, TR_STORE_SAVE);
     assert_int_equal(seen.err, TR_ESTORAGE);
+    // A load that fails is the failure of the start; nobody asks again.
+    before = tr_storage_captured_count(f->store);
+    tr_storage_fail_nth(f->store, 1, TR_ESTORAGE);
+    tr_ref other = spawn(f, "kim");
+    assert_int_equal(tr_started(f->sys, other, TR_SECONDS(60)), TR_ESTORAGE);
+    assert_int_equal(tr_join(f->sys, other, TR_SECONDS(60), NULL, NULL), TR_OK);
+    assert_int_equal(tr_storage_captured_count(f->store), before + 1);
+    assert_true(tr_storage_captured(f->store, before, &seen));
+    assert_int_equal(seen.call, TR_STORE_LOAD);
 }
 
 static void note_done(tri_store_op *op)
