@@ -4,6 +4,8 @@
  */
 #include "support/fixture.h"
 
+#include "support/core.h"
+
 /* ---- children are known ---- */
 
 typedef struct Family {
@@ -269,6 +271,46 @@ static void test_K24_K25_RG3_TE11_an_ended_family_leaves_nothing_behind(
     everywhere(memory_comes_back);
 }
 
+/* ---- a spawn that comes too late ---- */
+
+/* Ends /user by an escalation, as a failing actor does. */
+static void end_user(tr_sim *sim, tr_system *sys)
+{
+    tr_ref a = tr_spawn(sys, player, TR_INIT(player, .deaf = true),
+                        .supervision = TR_SUPERVISE(.on_failure = TR_ESCALATE));
+    tr_tell(sys, a, Fail);
+    tr_sim_advance(sim, TR_MINUTES(1));
+    assert_true(tr_ref_is_nobody(tr_lookup(sys, "/user")));
+}
+
+/* The step of a thread that has looked for the end too early. */
+static tr_ref spawn_late(tr_system *sys, const char *name)
+{
+    tr_spawn_options o = {.size = sizeof(o), .name = name};
+    tri_caller caller = tri_enter_system(sys, (tr_ref){0});
+    tr_ref ref = tri_spawn_under(&caller, sys->user, &player, &o, 0);
+    tri_leave(&caller);
+    return ref;
+}
+
+static void test_SP15_no_spawn_from_outside_under_a_user_that_has_ended(
+    void **state)
+{
+    tr_sim *sim;
+    tr_system *sys;
+    (void)state;
+    TR_MUST(tr_sim_new(&sim, 1));
+    TR_MUST(tr_system_open(&sys, .world = tr_sim_world(sim), .log_level = 9));
+    end_user(sim, sys);
+    assert_int_equal(tr_ref_err(spawn_late(sys, "named")), TR_ESTOPPED);
+    assert_int_equal(tr_ref_err(spawn_late(sys, NULL)), TR_ESTOPPED);
+    // The cell may have another actor, or have an extension again.
+    assert_non_null(tri_ext_of(sys->user));
+    assert_int_equal(tri_map_count(&tri_ext_of(sys->user)->family.names), 0);
+    assert_int_equal(tr_system_close(sys, TR_SECONDS(10)), TR_EUSER);
+    tr_sim_free(sim);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -281,6 +323,8 @@ int main(void)
         cmocka_unit_test(test_K12_the_cost_of_stopping_a_family_is_linear),
         cmocka_unit_test(
             test_K24_K25_RG3_TE11_an_ended_family_leaves_nothing_behind),
+        cmocka_unit_test(
+            test_SP15_no_spawn_from_outside_under_a_user_that_has_ended),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
