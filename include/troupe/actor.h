@@ -602,6 +602,13 @@ TR_API void *tr_scratch(tr_ctx *ctx, size_t size);
 /* Returns formatted text that lives until the handler returns. */
 TR_API char *tr_textf(tr_ctx *ctx, const char *format, ...) TR_PRINTF(2, 3);
 /*
+ * Frees, before the handler returns, what would live until then: memory of
+ * tr_scratch and tr_textf, and the text, lists and blobs in answers that this
+ * turn has got. It is for on_run and handlers that loop for long; without it
+ * their memory grows with each round. The message of the handler stays.
+ */
+TR_API void tr_scratch_reset(tr_ctx *ctx);
+/*
  * Registers close(object), which runs when the actor stops or restarts; the
  * function registered last runs first.
  */

@@ -35,8 +35,14 @@
 #include "core/system.h"
 #include "troupe/system.h"
 
-static void free_scratch(tr_ctx *ctx)
+/* Frees the replies and the scratch memory that the turn has got so far. */
+static void free_borrowed(tr_ctx *ctx)
 {
+    while (ctx->replies != NULL) {
+        tri_item *next = ctx->replies->next;
+        tri_msg_free(&ctx->worker->cache, tri_msg_from(ctx->replies));
+        ctx->replies = next;
+    }
     while (ctx->scratch != NULL) {
         tri_scratch *next = ctx->scratch->next;
         tri_scratch_free(ctx->scratch);
@@ -44,19 +50,20 @@ static void free_scratch(tr_ctx *ctx)
     }
 }
 
+void tr_scratch_reset(tr_ctx *ctx)
+{
+    TRI_CHECK(ctx->magic == TRI_CTX_MAGIC && ctx->in_turn && !ctx->parked);
+    free_borrowed(ctx);
+    ctx->flags &= (uint8_t)~(TRI_CTX_SCRATCH | TRI_CTX_REPLIES);
+}
+
 void tri_turn_end(tr_ctx *ctx)
 {
-    tri_worker *worker = ctx->worker;
     TRI_CHECK(ctx->magic == TRI_CTX_MAGIC && !ctx->parked);
     if (ctx->flags & TRI_CTX_FUTURES) {
         tri_futures_drop(ctx);
     }
-    while (ctx->replies != NULL) {
-        tri_item *next = ctx->replies->next;
-        tri_msg_free(&worker->cache, tri_msg_from(ctx->replies));
-        ctx->replies = next;
-    }
-    free_scratch(ctx);
+    free_borrowed(ctx);
     tri_error_clear(ctx);
     ctx->fail_site = NULL;
     tri_ctx_clear_context(ctx);

@@ -143,12 +143,58 @@ static void test_failing_restarts_leak_nothing(void **state)
     stage_close(&it);
 }
 
+/* ---- tr_scratch_reset ---- */
+
+TR_MESSAGE(Told, (const char *, text));
+TR_REQUEST(TellMe, Told);
+TR_REQUEST(Loop, tr_none, (tr_ref, teller));
+
+static tr_err on_tell_me(tr_ctx *ctx, void *self, const TellMe *m)
+{
+    (void)self;
+    return tr_reply(ctx, m, .text = "a text");
+}
+
+TR_ACTOR(teller, void, TR_ON(TellMe, on_tell_me));
+
+/* Each round leaves an answer and scratch memory behind, and frees both. */
+static tr_err on_loop(tr_ctx *ctx, void *self, const Loop *m)
+{
+    Told told;
+    (void)self;
+    for (int i = 0; i < 3; i++) {
+        TR_TRY(tr_ask(ctx, m->teller, &told, 0, TellMe));
+        TR_ASSERT(ctx, strcmp(tr_textf(ctx, "%s", told.text), "a text") == 0);
+        TR_ASSERT(ctx, ctx->scratch != NULL && ctx->scratch->next == NULL);
+        TR_ASSERT(ctx, ctx->replies != NULL && ctx->replies->next == NULL);
+        tr_scratch_reset(ctx);
+        TR_ASSERT(ctx, ctx->scratch == NULL && ctx->replies == NULL);
+    }
+    tr_scratch_reset(ctx);  // nothing is left: allowed
+    return tr_reply(ctx, m);
+}
+
+TR_ACTOR(looper, void, TR_ON(Loop, on_loop));
+
+static void test_scratch_reset_frees_before_the_turn_ends(void **state)
+{
+    tr_system *sys;
+    (void)state;
+    assert_int_equal(tr_system_open(&sys), TR_OK);
+    tr_ref told = tr_spawn(sys, teller);
+    assert_int_equal(
+        tr_ask(sys, tr_spawn(sys, looper), NULL, 0, Loop, .teller = told),
+        TR_OK);
+    assert_int_equal(tr_system_close(sys, 0), TR_OK);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_rule_30_a_copy_may_be_stored),
         cmocka_unit_test(test_rule_30_a_borrowed_text_in_the_state_is_found),
         cmocka_unit_test(test_failing_restarts_leak_nothing),
+        cmocka_unit_test(test_scratch_reset_frees_before_the_turn_ends),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
