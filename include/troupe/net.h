@@ -146,10 +146,11 @@ TR_API const char *tr_stream_address(tr_stream *stream, bool remote, char *buf,
 /*
  * Serves an address: listens, and starts an actor of the kind for each
  * connection. Its state has a member `tr_stream *stream`, which is its
- * connection. When on_run returns, that actor ends; TR_ERESET, TR_ETIMEDOUT and
- * TR_ECLOSED from on_run are ordinary ends. An actor that fails ends, too, and
- * is never restarted, because its connection is gone; the other connections do
- * not notice.
+ * connection. When on_run returns TR_OK, that actor handles the messages that
+ * are in its mailbox and ends. TR_ERESET, TR_ETIMEDOUT and TR_ECLOSED, from
+ * on_run or a handler, end it at once, and are not failures. An actor that
+ * fails ends, too, and is never restarted, because its connection is gone; the
+ * other connections do not notice.
  *
  * Returns the server, an actor whose children are the connections. When it is
  * stopped, it accepts no more, lets each connection read what has come and then

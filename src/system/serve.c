@@ -1,11 +1,12 @@
 /*
  * serve.c - servers (tr_serve).
  *
- * The connections of a server are actors of the program's kind, with three
- * hooks around it: at the start the actor becomes the owner of its stream, the
- * end of on_run ends it, and a connection that broke is an ordinary end. The
- * changed definition is in the server's record, which lives as long as the
- * system, because behaviours are found by the address of their definition.
+ * The connections of a server are actors of the program's kind, with code
+ * around it: at the start the actor becomes the owner of its stream, the end of
+ * on_run ends it, and a connection that broke is an ordinary end, in on_run and
+ * in handlers. The changed definition is in the server's record, which lives as
+ * long as the system, because behaviours are found by the address of their
+ * definition.
  *
  * Invariant: a stream is counted in `live` and in `hosts` from its accept
  * until the stream of the world is closed, and is in `open` or `drained` for
@@ -86,17 +87,49 @@ static tr_err connection_pre_start(tr_ctx *ctx, void *self)
     return it->kind->pre_start != NULL ? it->kind->pre_start(ctx, self) : TR_OK;
 }
 
+/* True if the error says that the connection is of no use any more. */
+static bool is_broken(tr_err err)
+{
+    return err == TR_ERESET || err == TR_ETIMEDOUT || err == TR_ECLOSED;
+}
+
+/*
+ * Runs the program's on_run and ends the actor. After TR_OK, what is in the
+ * mailbox is handled first: it may have to be written to the client.
+ */
 static tr_err connection_on_run(tr_ctx *ctx, void *self)
 {
     tr_err err = server_of(ctx)->kind->on_run(ctx, self);
-    if (err == TR_ERESET || err == TR_ETIMEDOUT || err == TR_ECLOSED) {
-        err = TR_OK;
+    if (is_broken(err)) {
+        tr_stop(ctx, tr_self(ctx));
+        return TR_OK;
     }
     if (err == TR_OK) {
-        tr_stop(ctx, tr_self(ctx));
+        tr_poison(ctx, tr_self(ctx));
     }
     return err;
 }
+
+/* Runs a handler of the program; a broken connection ends the actor. */
+static tr_err connection_around(tr_ctx *ctx, const tr_msg *msg, tr_call *call,
+                                void *user)
+{
+    (void)user;
+    tr_err err = tr_proceed(call);
+    if (!is_broken(err)) {
+        return err;
+    }
+    if ((ctx->flags & TRI_CTX_MSG_TAKEN) == 0) {
+        (void)tr_refuse(ctx, tr_msg_payload(msg), err, "%s", tr_strerror(err));
+    }
+    tr_stop(ctx, tr_self(ctx));
+    return TR_OK;
+}
+
+static const tr_interceptor connection_interceptor = {
+    .name = "connection", .around = connection_around};
+static const tr_interceptor *const connection_interceptors[] = {
+    &connection_interceptor, NULL};
 
 /* ---- counting ---- */
 
@@ -208,6 +241,7 @@ static void begin_connection(tr_ctx *ctx, tri_server *it, tr_stream *stream)
                              .init_size = it->kind->state_size,
                              .restart = TR_TEMPORARY,
                              .supervision = TR_SUPERVISE(.on_failure = TR_STOP),
+                             .interceptors = connection_interceptors,
                              .dispatcher = it->dispatcher});
     }
     free(state);

@@ -57,6 +57,49 @@ static tr_err line_stop(tr_ctx *ctx, Line *self, tr_reason reason)
 
 TR_ACTOR(liner, Line, TR_HOOK(on_run, line_run), TR_HOOK(post_stop, line_stop));
 
+/* A connection that others write to, while on_run reads. */
+TR_MESSAGE(Here, (tr_ref, ref));
+TR_MESSAGE(Write, (const char *, text));
+TR_REQUEST(Flood, tr_none);
+
+typedef struct Duplex {
+    tr_stream *stream;
+    tr_ref owner;  // gets a Here
+} Duplex;
+
+/* Repeats each line through the mailbox; "bye" ends at once. */
+static tr_err duplex_run(tr_ctx *ctx, Duplex *self)
+{
+    char line[64] = "";
+    size_t got;
+
+    tr_tell(ctx, self->owner, Here, .ref = tr_self(ctx));
+    do {
+        TR_TRY(tr_read_until(ctx, self->stream, '\n', line, sizeof(line) - 1, 0,
+                             &got));
+        line[got] = '\0';
+        tr_tell(ctx, tr_self(ctx), Write, .text = line);
+    } while (got > 0 && strcmp(line, "bye\n") != 0);
+    return TR_OK;
+}
+
+static tr_err on_write(tr_ctx *ctx, Duplex *self, const Write *m)
+{
+    return tr_write(ctx, self->stream, 0, {m->text, strlen(m->text)});
+}
+
+/* Writes until the connection breaks. */
+static tr_err on_flood(tr_ctx *ctx, Duplex *self, const Flood *m)
+{
+    (void)m;
+    for (;;) {
+        TR_TRY(tr_write(ctx, self->stream, 0, {"flood\n", 6}));
+    }
+}
+
+TR_ACTOR(duplex, Duplex, TR_HOOK(on_run, duplex_run), TR_ON(Write, on_write),
+         TR_ON(Flood, on_flood));
+
 /* ---- a system in one of the worlds ---- */
 
 static void discard(void *user, const tr_log_record *record)
@@ -163,6 +206,57 @@ static void test_a_failing_connection_ends_alone(void **state)
 {
     (void)state;
     in_both_worlds(check_a_failure);
+}
+
+static void check_last_words(tr_system *sys)
+{
+    char at[TR_ADDRESS_SIZE];
+    tr_ref ref = tr_serve(sys, ANY, duplex, .bound = at);
+    assert_int_equal(tr_ref_err(ref), TR_OK);
+    tr_stream *client = client_of(sys, at);
+
+    say(sys, client, "one\ntwo\nbye\n");
+    expect_line(sys, client, "one\n");
+    expect_line(sys, client, "two\n");
+    expect_line(sys, client, "bye\n");
+    expect_end(sys, client);
+}
+
+static void test_mail_is_handled_after_on_run(void **state)
+{
+    (void)state;
+    in_both_worlds(check_last_words);
+}
+
+static void check_broken_in_handler(tr_system *sys)
+{
+    char at[TR_ADDRESS_SIZE];
+    tr_probe *owner, *events;
+    assert_int_equal(tr_probe_new(&owner, sys), TR_OK);
+    assert_int_equal(tr_probe_new(&events, sys), TR_OK);
+    tr_probe_subscribe(events, tr_supervision_event);
+    tr_ref ref =
+        tr_serve(sys, ANY, duplex, .bound = at, .write_timeout = TR_MS(20),
+                 TR_INIT(duplex, .owner = tr_probe_ref(owner)));
+    assert_int_equal(tr_ref_err(ref), TR_OK);
+    tr_stream *client = client_of(sys, at);
+
+    tr_ref connection = tr_expect(owner, LONG, Here)->ref;
+    tr_probe_watch(owner, connection);
+    // The client does not read. The asker hears of it; for everybody else it
+    // is the end of a connection.
+    assert_int_equal(tr_ask(sys, connection, NULL, LONG, Flood), TR_ETIMEDOUT);
+    assert_int_equal(tr_expect(owner, LONG, tr_terminated)->reason, TR_STOPPED);
+    tr_expect_nothing(events, TR_MS(1));
+    tr_stream_close(sys, client);
+    tr_probe_free(events);
+    tr_probe_free(owner);
+}
+
+static void test_a_broken_connection_in_a_handler_is_no_failure(void **state)
+{
+    (void)state;
+    in_both_worlds(check_broken_in_handler);
 }
 
 static void check_limit(tr_system *sys)
@@ -387,6 +481,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_failing_connection_ends_alone),
+        cmocka_unit_test(test_mail_is_handled_after_on_run),
+        cmocka_unit_test(test_a_broken_connection_in_a_handler_is_no_failure),
         cmocka_unit_test(test_a_server_has_limits),
         cmocka_unit_test(test_a_silent_client_is_cut_off),
         cmocka_unit_test(test_a_stopped_server_drains),
