@@ -3,7 +3,8 @@
 # All of them see only the public headers. An example is examples/NN_name.c or
 # a folder examples/NN_name with main.c and what belongs to it. With an
 # expected output beside it (NN_name.expected, NN_name/expected.txt) the tests
-# run it and compare; without one they only look at its exit status.
+# run it and compare; without one they only look at its exit status. A server
+# has a test that starts it and talks to it: tests/examples/NN_name.py.
 
 # troupe_program(<target> <folder in the build> <sources>...)
 function(troupe_program target folder)
@@ -18,7 +19,15 @@ endfunction()
 function(troupe_example name expected)
     troupe_program(example_${name} examples ${ARGN})
     set_target_properties(example_${name} PROPERTIES OUTPUT_NAME ${name})
-    if(TROUPE_TESTS)
+    if(NOT TROUPE_TESTS)
+        return()
+    endif()
+    set(script "${PROJECT_SOURCE_DIR}/tests/examples/${name}.py")
+    if(EXISTS "${script}")
+        add_test(NAME example.${name} COMMAND "${script}"
+            ${test_launcher} $<TARGET_FILE:example_${name}>)
+        troupe_test_properties(example.${name} 600 example)
+    else()
         add_test(NAME example.${name} COMMAND ${CMAKE_COMMAND}
             "-DPROGRAM=${test_launcher};$<TARGET_FILE:example_${name}>"
             "-DEXPECTED=${expected}"
