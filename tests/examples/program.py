@@ -94,6 +94,10 @@ class Client:
             pass
 
     def close(self):
+        try:  # wakes a thread that reads, so that the file can be closed
+            self.socket.shutdown(socket.SHUT_RD)
+        except OSError:
+            pass  # it was closed by the other side
         self.file.close()
         self.socket.close()
 
