@@ -3,9 +3,8 @@
  *
  * Notice: tr_system_run waits for SIGTERM, SIGINT or tr_system_terminate; here
  * an actor calls the last. Children end before their parents, the youngest
- * first; each has a time limit. An actor that has called tr_on_terminate does
- * its work when all others have ended. The report says whether an actor had to
- * be forced.
+ * first; each has a time limit. The report says whether an actor had to be
+ * forced.
  */
 #include <stdio.h>
 

@@ -1,8 +1,8 @@
 """program.py - starts a server from examples/ and talks to it, well and badly.
 
-A test is called with the program and the command that runs it:
-test.py [LAUNCHER...] PROGRAM. Waiting has a limit only so that a test that
-hangs ends; nothing depends on how long something takes.
+A test is called with the program, after the command that runs it if there is
+one. Waiting has a limit only so that a test that hangs ends; nothing depends
+on how long something takes.
 """
 import os
 import re
