@@ -3,8 +3,8 @@
 #
 # Every name of the library in README and guide is one of the headers, every
 # link between pages has a target, and the required pages exist:
-# the page for readers who know Akka, good habits with pools and actors on demand, and the
-# example of death watch that they point to.
+# the page for readers who know Akka, good habits with pools and actors on demand, the
+# example of death watch that they point to, and the recipes with their programs.
 set -eu
 cd "$TR_SOURCE_DIR"
 status=0
@@ -63,4 +63,15 @@ wants $habits 05_death_watch.c
 wants examples/05_death_watch.c tr_watch tr_terminated
 [ -s examples/05_death_watch.expected ] ||
     complain 'examples/05_death_watch.c: its output is not compared'
+wants docs/guide/13-recipes.md 21_slow_clients.c 22_full_duplex.c \
+    31_job_queue/main.c 23_drain.c 12-fan-out.md 24_periodic_work.c \
+    25_blocking_library.c 09-simulation.md
+
+# Whole programs stay short enough to be read at once.
+for program in 30_chat_server 31_job_queue 32_iot; do
+    [ "$(wc -l <"examples/$program/main.c")" -lt 250 ] ||
+        complain "examples/$program/main.c: 250 lines or more"
+    [ -x "tests/examples/$program.py" ] ||
+        complain "examples/$program: no test talks to it"
+done
 exit $status
