@@ -110,6 +110,7 @@ static void go_on_as(tri_bus *bus, tri_node node)
             bus->peers[i] = NULL;
         }
     }
+    tri_lane_restart(bus);
     take_back(bus);
     tri_call_end_lost(bus);
 }

@@ -10,8 +10,8 @@
  *   OPEN     the view names the next owner         CLOSED, draining
  *   OPEN     the lease is lost                     CLOSED, until there is one
  *   CLOSED   draining, no actor is active          the membership moves it
- *   any      our marker has come                   held mail behind the rest,
- *                                                  CLOSED, then as above
+ *   any      our marker has come, or we go on as   held mail behind the rest,
+ *            another incarnation                   CLOSED, then as above
  *
  * A marker follows the mail that this node has sent, and goes where that mail
  * goes, to the owner of the shard, who answers at once: what comes from this
@@ -450,6 +450,18 @@ void tri_lane_check_lease(tri_bus *bus)
     bool is_member = bus->view != NULL && tri_view_has(bus->view, bus->node);
     for (uint32_t i = 0; is_member && i < TRI_SHARDS; i++) {
         tri_lane_review(bus, i);
+    }
+}
+
+void tri_lane_restart(tri_bus *bus)
+{
+    for (uint32_t i = 0; i < TRI_SHARDS; i++) {
+        tri_lane *lane = &bus->lanes[i];
+        TRI_CHECK(lane->state != TRI_LANE_OPEN);
+        lane->mail_sent = false;
+        if (lane->token != 0) {
+            marker_has_come(bus, lane);
+        }
     }
 }
 

@@ -74,6 +74,11 @@ void tri_lane_keep(tri_bus *bus, uint32_t shard);
 void tri_lane_node_dead(tri_bus *bus, tri_node node);
 /* This node has lost its lease: it owns nothing, and hosts nothing. */
 void tri_lane_close_all(tri_bus *bus);
+/*
+ * This node goes on as another incarnation, and all lanes are closed: what the
+ * one before has sent is lost with it, so no marker is waited for.
+ */
+void tri_lane_restart(tri_bus *bus);
 /* Closes all lanes if the lease was lost, and opens them if it is back. */
 void tri_lane_check_lease(tri_bus *bus);
 

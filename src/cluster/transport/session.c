@@ -92,6 +92,11 @@ void tri_session_restart(tri_session *s, uint32_t here, uint64_t incarnation)
     TRI_CHECK(incarnation > s->incarnation && here != s->there);
     s->here = here;
     s->incarnation = incarnation;
+    // In another slot the peer has another session with us, whose streams are
+    // counted from the start.
+    s->in_incarnation = 0;
+    s->in_stream = 0;
+    s->in_number = 0;
     end_stream(s);
 }
 
