@@ -134,6 +134,16 @@ typedef struct tri_virtual_ops {
     bool (*name)(tr_system *sys, tri_cell *cell, uint64_t id, char *buf,
                  size_t size);
     uint32_t shards;  // number of shards
+    /*
+     * Returns the epoch of a shard that this node owns, so that it delivers the
+     * reminders of its actors; 0: another node does. Any thread.
+     */
+    uint64_t (*owned)(tr_system *sys, uint32_t shard);
+    /*
+     * Tells the owner of the shard, another node, that a reminder of one of its
+     * actors was changed here.
+     */
+    void (*reminder_changed)(tri_worker *worker, uint32_t shard);
     /* Ends an activation. Takes the mail that is left in cell->queue. */
     void (*ended)(tri_worker *worker, tri_cell *cell);
     /*

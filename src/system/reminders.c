@@ -22,8 +22,10 @@
 #include "core/cell/cell.h"
 #include "core/cell/mem.h"
 #include "core/life/spawn.h"
+#include "core/run/context.h"
 #include "core/run/user_timer.h"
 #include "core/system.h"
+#include "core/up.h"
 #include "storage/store_op.h"
 #include "system/layers.h"
 #include "system/reminders_book.h"
@@ -37,6 +39,7 @@
 
 TR_MESSAGE(Hosted, (uint64_t, storage), (const char *, key));
 TR_MESSAGE(Refresh);
+TR_MESSAGE(Shards);  // tri_reminders.changed has some
 
 typedef struct Service {
     tri_reminders *r;
@@ -114,12 +117,13 @@ static void refresh(tr_ctx *ctx, tri_reminders *r, bool all)
 {
     tr_nanos again = 0;
     adopt_offered(r);
+    tri_reminders_drop_shards(ctx, r, NULL);
     tri_reminders_check_postmen(ctx, r);
     for (tri_reminder_book *b = r->books; b != NULL; b = b->next) {
         if (!all && !b->stale) {
             continue;
         }
-        b->stale = tri_reminders_read(ctx, r, b) != TR_OK;
+        b->stale = tri_reminders_read(ctx, r, b, NULL) != TR_OK;
         if (b->stale) {
             // A damaged shard stays damaged, so retries become less frequent.
             tr_nanos span = TRI_REMINDERS_RETRY
@@ -145,6 +149,52 @@ static tr_err on_retry(tr_ctx *ctx, Service *self, const Retry *m)
     (void)m;
     refresh(ctx, self->r, false);
     return TR_OK;
+}
+
+/* Takes the shards that have changed. */
+static void take_changed(tri_reminders *r, uint64_t *bits)
+{
+    tri_lock_take(&r->lock);
+    memcpy(bits, r->changed, sizeof(r->changed));
+    memset(r->changed, 0, sizeof(r->changed));
+    r->told_of_shards = false;
+    tri_lock_drop(&r->lock);
+}
+
+/* Forgets the shards that have another owner, reads those that are ours. */
+static tr_err on_shards(tr_ctx *ctx, Service *self, const Shards *m)
+{
+    (void)m;
+    tri_reminders *r = self->r;
+    uint64_t *bits = tr_scratch(ctx, sizeof(r->changed));
+    take_changed(r, bits);
+    tri_reminders_drop_shards(ctx, r, bits);
+    for (tri_reminder_book *b = r->books; b != NULL; b = b->next) {
+        b->stale |= tri_reminders_read(ctx, r, b, bits) != TR_OK;
+    }
+    refresh(ctx, r, false);  // what could not be read comes again
+    return TR_OK;
+}
+
+void tri_reminders_shard_changed(tr_system *sys, tri_worker *worker,
+                                 uint32_t shard)
+{
+    TRI_CHECK(shard < TRI_STORE_SHARDS_MAX);
+    tri_reminders *r = tri_reminders_of(sys);
+    if (r == NULL) {
+        return;
+    }
+    tri_lock_take(&r->lock);
+    r->changed[shard / 64] |= UINT64_C(1) << (shard % 64);
+    bool tells = !r->told_of_shards;
+    r->told_of_shards = true;
+    tri_lock_drop(&r->lock);
+    if (tells && !tri_reminders_send(sys, worker, r->service, &Shards_tr_type,
+                                     &(Shards){})) {
+        tri_lock_take(&r->lock);
+        r->told_of_shards = false;  // the next change tells it, or a refresh
+        tri_lock_drop(&r->lock);
+    }
 }
 
 /*
@@ -211,6 +261,17 @@ static tri_reminder *find(tri_reminder_book *b, const char *key,
     return tri_map_get_bytes(&b->entries, id, size);
 }
 
+/* True if this node delivers the reminder; else its owner is told. */
+static bool is_ours(tr_ctx *ctx, tri_reminders *r, const char *key,
+                    uint32_t shard)
+{
+    bool ours = tri_reminders_is_ours(r, tri_reminders_text(key), shard);
+    if (!ours) {
+        tri_virtual_ops_of(r->sys)->reminder_changed(ctx->worker, shard);
+    }
+    return ours;
+}
+
 static tr_err on_set(tr_ctx *ctx, Service *self, const Set *m)
 {
     tri_reminders *r = self->r;
@@ -222,12 +283,15 @@ static tr_err on_set(tr_ctx *ctx, Service *self, const Set *m)
         return TR_OK;  // it will be read when the store has a book
     }
     tri_reminder_drop(ctx, find(b, m->key, m->name));
+    if (!is_ours(ctx, r, m->key, m->shard)) {
+        return TR_OK;
+    }
+    tri_store_row row = {.number = m->due,
+                         .key = tri_reminders_text(m->key),
+                         .name = tri_reminders_text(m->name),
+                         .bytes = {m->bytes.at, m->bytes.size}};
     tri_reminder *e =
-        m->due > b->until
-            ? NULL
-            : tri_reminder_new(r, b, tri_reminders_text(m->key),
-                               tri_reminders_text(m->name), m->due,
-                               (tri_store_bytes){m->bytes.at, m->bytes.size});
+        m->due > b->until ? NULL : tri_reminder_new(r, b, m->shard, &row);
     if (e != NULL) {
         tri_reminder_keep(ctx, e, tri_reminder_left(r, e));
     }
@@ -242,6 +306,7 @@ static tr_err on_forgotten(tr_ctx *ctx, Service *self, const Forgotten *m)
     if (b != NULL) {
         tri_reminder_drop(ctx, find(b, m->key, m->name));
     }
+    (void)is_ours(ctx, self->r, m->key, m->shard);
     return TR_OK;
 }
 
@@ -260,7 +325,8 @@ static tr_err on_fired(tr_ctx *ctx, Service *self, const Fired *m)
 TR_ACTOR(reminders, Service, TR_ON(Hosted, on_hosted),
          TR_ON(Refresh, on_refresh), TR_ON(Due, on_due), TR_ON(Set, on_set),
          TR_ON(Forgotten, on_forgotten), TR_ON(Fired, on_fired),
-         TR_ON(Retry, on_retry), TR_HOOK(pre_start, begin));
+         TR_ON(Retry, on_retry), TR_ON(Shards, on_shards),
+         TR_HOOK(pre_start, begin));
 
 /* ---- making and ending the service ---- */
 

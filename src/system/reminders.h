@@ -34,6 +34,13 @@ TR_NODISCARD tr_err tri_reminders_host(tri_caller *who, const tr_actor_def *def,
                                        tr_storage *storage,
                                        const tr_serializer *serializer,
                                        const char *key);
+/*
+ * Announces that this node owns the shard now, or not any more, or that another
+ * node has changed a reminder of it: the service reads the shard anew, or
+ * forgets what it has read. Does nothing in a system without reminders.
+ */
+void tri_reminders_shard_changed(tr_system *sys, tri_worker *worker,
+                                 uint32_t shard);
 void tri_reminders_free(tr_system *sys);
 
 #endif

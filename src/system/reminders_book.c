@@ -1,9 +1,9 @@
 /*
  * reminders_book.c - reminders in memory, and reading them from the store.
  *
- * A book has the reminders of one store that are due within HORIZON and whose
- * kind is hosted here, by id, each with a timer. To read a store is to ask all
- * of its shards, SHARDS_AT_ONCE at a time.
+ * A book has the reminders of one store that are due within HORIZON, whose kind
+ * is hosted here and whose shard this node owns, by id, each with a timer. To
+ * read a store is to ask for all of these shards, SHARDS_AT_ONCE at a time.
  *
  * Invariant: a reminder in a book is the one that the store had at the last
  * read, or that was set since. One that is being delivered is in no book.
@@ -30,7 +30,10 @@
 #include "troupe/storage.h"
 #include "troupe/system.h"
 
-enum { SHARDS_AT_ONCE = 512 };  // operations of one request
+enum {
+    SHARDS_AT_ONCE = 512,  // operations of one request
+    PLAIN_SHARD = 0,       // plain actors have none, and are stored here
+};
 #define HORIZON TR_MINUTES(10)
 
 /* ---- in memory ---- */
@@ -49,9 +52,9 @@ bool tri_reminder_is(const void *value, const void *id, size_t size)
 }
 
 tri_reminder *tri_reminder_new(tri_reminders *r, tri_reminder_book *b,
-                               tri_store_bytes key, tri_store_bytes name,
-                               uint64_t due, tri_store_bytes bytes)
+                               uint32_t shard, const tri_store_row *row)
 {
+    tri_store_bytes key = row->key, name = row->name, bytes = row->bytes;
     TRI_CHECK(key.size <= TRI_STORE_KEY_MAX);
     TRI_CHECK(name.size <= TRI_STORE_NAME_MAX);
     size_t id_size = key.size + 1 + name.size;
@@ -59,7 +62,8 @@ tri_reminder *tri_reminder_new(tri_reminders *r, tri_reminder_book *b,
         tri_mem_calloc(&r->sys->mem, sizeof(*e) + id_size + 2 + bytes.size);
     if (e != NULL) {
         e->book = b;
-        e->due = due;
+        e->due = row->number;
+        e->shard = shard;
         e->id_size = id_size;
         e->key_size = key.size;
         e->size = bytes.size;
@@ -159,6 +163,47 @@ const char *tri_reminders_kind(tri_reminders *r, const char *key, size_t size)
                : NULL;
 }
 
+/* True if the key is that of a plain actor, whose name is its path. */
+static bool is_plain(tri_reminders *r, tri_store_bytes key)
+{
+    const char *kind = tri_reminders_kind(r, key.at, key.size);
+    const char *end = (const char *)key.at + key.size;
+    const char *slash =
+        kind != NULL ? memchr(kind, '/', (size_t)(end - kind)) : NULL;
+    return slash != NULL && slash + 1 < end && slash[1] == '/';
+}
+
+bool tri_reminders_is_ours(tri_reminders *r, tri_store_bytes key,
+                           uint32_t shard)
+{
+    const tri_virtual_ops *ops = tri_virtual_ops_of(r->sys);
+    TRI_CHECK(key.size > 0);
+    return ops == NULL || is_plain(r, key) || ops->owned(r->sys, shard) != 0;
+}
+
+static bool has_bit(const uint64_t *bits, uint32_t shard)
+{
+    return (bits[shard / 64] >> (shard % 64) & 1) != 0;
+}
+
+void tri_reminders_drop_shards(tr_ctx *ctx, tri_reminders *r,
+                               const uint64_t *bits)
+{
+    TRI_CHECK(r != NULL);
+    tri_reminder *e;
+    for (tri_reminder_book *b = r->books; b != NULL; b = b->next) {
+        for (tri_map_iter it = tri_map_iter_begin(&b->entries);
+             (e = tri_map_iter_next(&b->entries, &it)) != NULL;) {
+            tri_store_bytes key = {e->text, e->key_size};
+            if (!is_plain(r, key) &&
+                ((bits != NULL && has_bit(bits, e->shard)) ||
+                 !tri_reminders_is_ours(r, key, e->shard))) {
+                tri_reminder_drop(ctx, e);
+            }
+        }
+    }
+}
+
 const tr_handler *tri_reminders_taker(const tr_actor_def *def, const char *type)
 {
     TRI_CHECK(type != NULL);
@@ -205,12 +250,13 @@ tri_reminder_book *tri_reminders_book(tri_reminders *r,
 
 /* Takes a row into the book, unless it is there, in delivery, or not hosted. */
 static void take_row(tr_ctx *ctx, tri_reminders *r, tri_reminder_book *b,
-                     const tri_store_row *row)
+                     uint32_t shard, const tri_store_row *row)
 {
     char id[TRI_REMINDER_ID_MAX];
     size_t size = tri_reminder_id(id, row->key, row->name);
     tri_reminder *old = tri_map_get_bytes(&b->entries, id, size);
     if (tri_reminders_host_of(r, b->storage, row->key, NULL) == NULL ||
+        !tri_reminders_is_ours(r, row->key, shard) ||
         is_fired(r, b, id, size)) {
         return;
     }
@@ -221,8 +267,7 @@ static void take_row(tr_ctx *ctx, tri_reminders *r, tri_reminder_book *b,
         return;
     }
     tri_reminder_drop(ctx, old);
-    tri_reminder *e =
-        tri_reminder_new(r, b, row->key, row->name, row->number, row->bytes);
+    tri_reminder *e = tri_reminder_new(r, b, shard, row);
     if (e != NULL) {
         tri_reminder_keep(ctx, e, tri_reminder_left(r, e));
     }
@@ -235,7 +280,7 @@ static bool take_rows(tr_ctx *ctx, tri_reminders *r, tri_reminder_book *b,
     TRI_CHECK(op->err == TR_OK);
     tri_store_row row;
     for (size_t at = 0; tri_store_row_next(op, &at, &row);) {
-        take_row(ctx, r, b, &row);
+        take_row(ctx, r, b, op->shard, &row);
         *last = row;
     }
     return op->more;
@@ -305,10 +350,10 @@ static tr_err read_rest(tr_ctx *ctx, tri_reminders *r, tri_reminder_book *b,
     return TR_OK;
 }
 
-/* Makes a request for the first rows of `count` shards. */
+/* Makes a request for the first rows of these shards. */
 static tr_err shards_request(tr_ctx *ctx, const tri_reminder_book *b,
-                             uint32_t first, uint32_t count, uint64_t until,
-                             tri_store_request **out)
+                             const uint32_t *shards, uint32_t count,
+                             uint64_t until, tri_store_request **out)
 {
     TR_TRY(tri_store_request_new(ctx, TR_STORE_REMINDERS, 0, out));
     tri_store_request *request = *out;
@@ -320,20 +365,20 @@ static tr_err shards_request(tr_ctx *ctx, const tri_reminder_book *b,
     request->storage = b->storage;
     for (uint32_t i = 0; i < count; i++) {
         request->ops[i].call = TR_STORE_REMINDERS;
-        request->ops[i].shard = first + i;
+        request->ops[i].shard = shards[i];
         request->ops[i].number = until;
     }
     return TR_OK;
 }
 
-/* Reads `count` shards. Sets *some if at least one could be read. */
+/* Reads these shards. Sets *some if at least one could be read. */
 static tr_err read_shards(tr_ctx *ctx, tri_reminders *r, tri_reminder_book *b,
-                          uint32_t first, uint32_t count, uint64_t until,
-                          bool *some)
+                          const uint32_t *shards, uint32_t count,
+                          uint64_t until, bool *some)
 {
     tri_store_request *request;
     tr_err err = TR_OK;
-    TR_TRY(shards_request(ctx, b, first, count, until, &request));
+    TR_TRY(shards_request(ctx, b, shards, count, until, &request));
     TR_TRY(tri_store_request_ask(ctx, request, "reminders"));
     for (uint32_t i = 0; i < count; i++) {
         const tri_store_op *op = &request->ops[i];
@@ -345,7 +390,7 @@ static tr_err read_shards(tr_ctx *ctx, tri_reminders *r, tri_reminder_book *b,
         } else if (take_rows(ctx, r, b, op, &last)) {
             position at;
             position_set(&at, &last);
-            one = read_rest(ctx, r, b, first + i, until, &at);
+            one = read_rest(ctx, r, b, shards[i], until, &at);
         }
         // One damaged shard is no reason to miss the others.
         err = err == TR_OK ? one : err;
@@ -354,21 +399,37 @@ static tr_err read_shards(tr_ctx *ctx, tri_reminders *r, tri_reminder_book *b,
     return err;
 }
 
-tr_err tri_reminders_read(tr_ctx *ctx, tri_reminders *r, tri_reminder_book *b)
+/*
+ * Lists the next shards to be read, from *at on: those in `bits` that this node
+ * owns, and the one of plain actors. Returns how many.
+ */
+static uint32_t next_shards(tri_reminders *r, const uint64_t *bits,
+                            uint32_t *at, uint32_t out[SHARDS_AT_ONCE])
 {
     const tri_virtual_ops *ops = tri_virtual_ops_of(r->sys);
-    uint32_t shards = ops != NULL ? ops->shards : 1;
+    uint32_t shards = ops != NULL ? ops->shards : 1, count = 0;
+    for (; *at < shards && count < SHARDS_AT_ONCE; ++*at) {
+        if ((bits == NULL || has_bit(bits, *at)) &&
+            (ops == NULL || *at == PLAIN_SHARD ||
+             ops->owned(r->sys, *at) != 0)) {
+            out[count++] = *at;
+        }
+    }
+    return count;
+}
+
+tr_err tri_reminders_read(tr_ctx *ctx, tri_reminders *r, tri_reminder_book *b,
+                          const uint64_t *bits)
+{
+    uint32_t shards[SHARDS_AT_ONCE], at = 0, count;
     uint64_t until = tri_reminders_wall(r->sys) + HORIZON;
     b->until =
         until > b->until ? until : b->until;  // for what is set meanwhile
     tr_err err = TR_OK;
     bool some = true;  // false: the store cannot be reached, so give up
-    for (uint32_t at = 0; at < shards && some; at += SHARDS_AT_ONCE) {
-        uint32_t left = shards - at;
+    while (some && (count = next_shards(r, bits, &at, shards)) > 0) {
         some = false;
-        tr_err one = read_shards(ctx, r, b, at,
-                                 left < SHARDS_AT_ONCE ? left : SHARDS_AT_ONCE,
-                                 until, &some);
+        tr_err one = read_shards(ctx, r, b, shards, count, until, &some);
         err = err == TR_OK ? one : err;
     }
     return err;

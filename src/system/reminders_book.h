@@ -48,6 +48,7 @@ typedef struct tri_reminder {
     struct tri_reminder *next;  // in tri_reminders.fired
     tri_reminder_book *book;
     uint64_t due;    // wall time; 0: never again
+    uint32_t shard;  // of its actor
     tr_timer timer;  // id 0: none
     uint32_t attempts;
     bool absent;         // its actor, a plain one, was not there
@@ -59,6 +60,7 @@ typedef struct tri_reminder {
     uint32_t changing;  // changes of it that are not known to be stored or not
     bool superseded;  // set anew or forgotten since: nothing is written for it
     bool completed;   // the store knows that it was handled; due is the next
+    bool ran_here;    // its handler has run on this node
     size_t id_size, key_size, size;
     char text[];  // key, zero, name, zero, stored bytes
 } tri_reminder;
@@ -90,6 +92,8 @@ typedef struct tri_reminders {
     tri_reminder_host *offered;  // not in hosts yet
     tri_reminder *fired;         // being delivered; only the service changes it
     tri_reminder_change *changes;
+    uint64_t changed[TRI_STORE_SHARDS_MAX / 64];  // bits: shards to be read
+    bool told_of_shards;                          // a Shards is on its way
 } tri_reminders;
 
 /* What identifies a reminder within its store: key, zero, name. */
@@ -126,8 +130,7 @@ tri_reminders *tri_reminders_of(tr_system *sys);
 
 /* Makes a reminder, with copies of everything; NULL without memory. */
 tri_reminder *tri_reminder_new(tri_reminders *r, tri_reminder_book *b,
-                               tri_store_bytes key, tri_store_bytes name,
-                               uint64_t due, tri_store_bytes bytes);
+                               uint32_t shard, const tri_store_row *row);
 /* Takes a reminder out of its book and frees it. NULL is allowed. */
 void tri_reminder_drop(tr_ctx *ctx, tri_reminder *e);
 /*
@@ -150,6 +153,12 @@ bool tri_reminder_is(const void *value, const void *id, size_t size);
 
 /* Returns the part of a key after `namespace::`, or NULL if that differs. */
 const char *tri_reminders_kind(tri_reminders *r, const char *key, size_t size);
+/*
+ * True if this node delivers the reminders of the key: those of plain actors,
+ * which are where they were spawned, and of virtual actors whose shard it owns.
+ */
+bool tri_reminders_is_ours(tri_reminders *r, tri_store_bytes key,
+                           uint32_t shard);
 /* Returns the handler of the definition for reminders of the type, or NULL. */
 const tr_handler *tri_reminders_taker(const tr_actor_def *def,
                                       const char *type);
@@ -162,11 +171,19 @@ const tri_reminder_host *tri_reminders_host_of(tri_reminders *r,
 tri_reminder_book *tri_reminders_book(tri_reminders *r,
                                       const tr_storage *storage);
 /*
- * Reads from the store what is due soon, into its book.
+ * Reads from the store what is due soon, into its book: the shards in `bits`,
+ * NULL: all, as far as they are ours.
  * Errors: the store's, TR_ENOMEM, or any that end a wait early.
  */
 TR_NODISCARD tr_err tri_reminders_read(tr_ctx *ctx, tri_reminders *r,
-                                       tri_reminder_book *b);
+                                       tri_reminder_book *b,
+                                       const uint64_t *bits);
+/*
+ * Drops the reminders of virtual actors in the shards in `bits`, which may be
+ * NULL, and those that are not ours.
+ */
+void tri_reminders_drop_shards(tr_ctx *ctx, tri_reminders *r,
+                               const uint64_t *bits);
 void tri_reminder_book_free(tri_reminder_book *b);
 
 #endif

@@ -272,6 +272,7 @@ tr_err(tr_remind)(tr_ctx *ctx, const char *name, tr_nanos delay,
                    .key = request->key,
                    .name = request->name,
                    .due = request->op.number,
+                   .shard = request->op.shard,
                    .bytes = {bytes.at, bytes.size}});
     } else {
         change_failed(ctx, request);
@@ -297,7 +298,8 @@ tr_err tr_forget(tr_ctx *ctx, const char *name)
                 &(Forgotten){.storage =
                                  (uint64_t)(uintptr_t)ctx->cell->props->storage,
                              .key = request->key,
-                             .name = request->name});
+                             .name = request->name,
+                             .shard = request->op.shard});
     } else {
         change_failed(ctx, request);
     }
@@ -319,13 +321,7 @@ static tri_reminder *find_fired(tri_reminders *r, uint64_t postman_id,
     return e;
 }
 
-/*
- * Returns the next time on the grid of the period, or 0 without a period. A
- * time beyond all that can be stored, because the clock was set forward or
- * another program wrote the period, becomes the last that can be: so the
- * reminder does not come again and again.
- */
-static uint64_t next_due(tr_system *sys, uint64_t due, uint64_t period)
+uint64_t tri_reminders_next(tr_system *sys, uint64_t due, uint64_t period)
 {
     uint64_t now = tri_reminders_wall(sys);
     if (period == 0) {
@@ -364,8 +360,9 @@ static completion copy_fired(tr_ctx *ctx, tri_reminders *r, uint64_t postman_id)
     tri_stored stored = {.number = 0};
     tri_lock_take(&r->lock);
     tri_reminder *e = find_fired(r, postman_id, ctx->cell);
-    if (e != NULL && is_changed(r, e)) {
-        e->superseded = true;
+    if (e != NULL) {
+        e->ran_here = true;
+        e->superseded |= is_changed(r, e);
     }
     if (e != NULL && !e->superseded && !e->completed && e->changing == 0 &&
         !tri_mem_should_fail(&ctx->sys->mem) &&
@@ -375,7 +372,7 @@ static completion copy_fired(tr_ctx *ctx, tri_reminders *r, uint64_t postman_id)
         it.size = e->size;
         it.due = e->due;
         (void)!tri_stored_open(&stored, it.bytes, it.size, &error);
-        it.next = next_due(ctx->sys, e->due, stored.number);
+        it.next = tri_reminders_next(ctx->sys, e->due, stored.number);
     }
     tri_lock_drop(&r->lock);
     return it;

@@ -17,6 +17,7 @@
 #include "core/ask/ask.h"
 #include "core/caller.h"
 #include "core/cell/cell.h"
+#include "core/cell/ext.h"
 #include "core/cell/mem.h"
 #include "core/cell/message.h"
 #include "core/cell/ref.h"
@@ -26,10 +27,13 @@
 #include "core/run/user_timer.h"
 #include "core/run/worker.h"
 #include "core/system.h"
+#include "core/up.h"
 #include "schema/codec.h"
 #include "schema/stored.h"
 #include "storage/store_op.h"
 #include "system/reminders_book.h"
+#include "system/reminders_call.h"
+#include "system/store_request.h"
 #include "system/stored_form.h"
 #include "system/system_log.h"
 #include "troupe/observe.h"
@@ -74,7 +78,7 @@ static void fired_link(tri_reminders *r, tri_reminder *e)
     e->postman_id = 0;
     e->target = NULL;
     e->postman = TR_NOBODY;
-    e->superseded = e->completed = e->postman_ended = false;
+    e->superseded = e->completed = e->postman_ended = e->ran_here = false;
     e->changing = 0;
     e->next = r->fired;
     r->fired = e;
@@ -162,10 +166,84 @@ static tr_err deliver(tr_ctx *ctx, tri_reminders *r, tri_reminder *e)
     return err == TR_ENOREPLY ? TR_OK : err;  // the handler has returned
 }
 
+/*
+ * Makes the request that writes that the reminder was handled on another node:
+ * only if it is still the one that was delivered, and with the epoch of the
+ * shard as its fence. NULL: there is nothing to write, or no memory.
+ */
+static tri_store_request *completion_request(tr_ctx *ctx, tri_reminders *r,
+                                             const tri_reminder *e)
+{
+    const tri_virtual_ops *ops = tri_virtual_ops_of(r->sys);
+    uint64_t epoch = ops != NULL ? ops->owned(r->sys, e->shard) : 0;
+    tri_codec_error error;
+    tri_stored stored = {.number = 0};
+    tri_store_bytes bytes = tri_reminder_bytes(e);
+    tri_store_request *request;
+    if (epoch == 0 || tri_ext_need(ctx->worker, ctx->cell) == NULL ||
+        tri_stored_open(&stored, bytes.at, bytes.size, &error) != TR_OK ||
+        tri_store_request_bare(ctx, TR_STORE_FORGET, 1, &request) != TR_OK) {
+        return NULL;
+    }
+    request->owned[0] = tri_mem_calloc(&r->sys->mem, bytes.size + 1);
+    if (request->owned[0] == NULL) {
+        tri_store_request_free(request);
+        return NULL;
+    }
+    // Copies: the request may outlive the turn, and then the entry.
+    memcpy(request->owned[0], bytes.at, bytes.size);
+    memcpy(request->key, tri_reminder_key(e), e->key_size + 1);
+    memcpy(request->name, tri_reminder_name(e), e->id_size - e->key_size);
+    uint64_t next = tri_reminders_next(r->sys, e->due, stored.number);
+    request->storage = e->book->storage;
+    request->op.call = next == 0 ? TR_STORE_FORGET : TR_STORE_REMIND;
+    request->op.key = (tri_store_bytes){request->key, e->key_size};
+    request->op.name = tri_reminders_text(request->name);
+    request->op.shard = e->shard;
+    request->op.epoch = epoch;
+    request->op.number = next;
+    request->op.after = e->due;
+    if (next != 0) {
+        request->op.bytes = (tri_store_bytes){request->owned[0], bytes.size};
+    }
+    return request;
+}
+
+/*
+ * Writes that the reminder was handled, unless the turn of its handler, on this
+ * node, has done so or has said that it must come again.
+ */
+static void complete(tr_ctx *ctx, tri_reminders *r, tri_reminder *e)
+{
+    tri_lock_take(&r->lock);
+    bool elsewhere = !e->ran_here && !e->superseded && e->changing == 0;
+    tri_lock_drop(&r->lock);
+    tri_store_request *request =
+        elsewhere ? completion_request(ctx, r, e) : NULL;
+    // The entry stays while this postman has not reported.
+    if (request == NULL ||
+        tri_store_request_ask(ctx, request, "reminder") != TR_OK) {
+        return;
+    }
+    if (request->op.err != TR_OK) {
+        warn(r, e, "comes again", request->op.text);
+    } else {
+        tri_lock_take(&r->lock);
+        e->completed = true;
+        e->due = request->op.number;
+        e->superseded |= !request->op.found;  // it was set anew, or forgotten
+        tri_lock_drop(&r->lock);
+    }
+    tri_store_request_free(request);
+}
+
 static tr_err on_go(tr_ctx *ctx, Postman *self, const Go *m)
 {
     (void)m;
     tr_err err = deliver(ctx, self->r, self->entry);
+    if (err == TR_OK) {
+        complete(ctx, self->r, self->entry);
+    }
     tr_tell(ctx, self->r->service, Fired,
             .entry = (uint64_t)(uintptr_t)self->entry,
             .postman = tr_self(ctx).id, .err = (uint32_t)err);
@@ -199,6 +277,11 @@ void tri_reminders_fire(tr_ctx *ctx, tri_reminders *r, tri_reminder *e)
     TRI_CHECK(e != NULL);
     tr_nanos left = tri_reminder_left(r, e);
     e->timer = (tr_timer){0};
+    if (!tri_reminders_is_ours(r, (tri_store_bytes){e->text, e->key_size},
+                               e->shard)) {
+        tri_reminder_drop(ctx, e);  // its owner delivers it
+        return;
+    }
     if (left > 0 || r->fired_count >= FIRED_MAX) {
         // Time is left if the clock was set back.
         tri_reminder_arm(ctx, e, left > 0 ? left : BUSY_DELAY);
@@ -228,7 +311,10 @@ static void delivered(tr_ctx *ctx, tri_reminders *r, tri_reminder *e,
 {
     fired_unlink(r, e);
     e->absent = tr_undelivered(err);
-    if (e->changing > 0 || (e->superseded && e->completed)) {
+    if (!tri_reminders_is_ours(r, (tri_store_bytes){e->text, e->key_size},
+                               e->shard)) {
+        free(e);  // its owner reads it, if it was not stored as handled
+    } else if (e->changing > 0 || (e->superseded && e->completed)) {
         // It is not known whether a change was stored, or another system has
         // written it: only the store knows what it is now.
         e->book->stale = true;

@@ -268,6 +268,9 @@ static tr_err on_note(tr_ctx *ctx, Bus *self, const tri_bus_note *m)
     case TRI_NOTE_HOSTED_ENDED:
         tri_hosted_ended(bus, v);
         break;
+    case TRI_NOTE_REMINDER:
+        tri_hosted_tell_reminder(bus, (uint32_t)m->number);
+        break;
     case TRI_NOTE_SIGNAL:
         tri_remote_stop_note(bus, v, m->number);
         tri_names_release(bus->cluster, v);
@@ -503,6 +506,17 @@ tr_err tri_bus_mail_waits(tri_cluster *cluster, tri_worker *worker,
     tri_bus_note note = {.what = TRI_NOTE_MAIL,
                          .record = (uint64_t)(uintptr_t)v};
     return bus->closed ? TR_ECLOSED : tri_bus_tell(bus, worker, &note);
+}
+
+void tri_bus_reminder_changed(tri_worker *worker, uint32_t shard)
+{
+    tri_bus *bus = tri_bus_of(tri_cluster_of(worker->sys));
+    TRI_CHECK(shard < TRI_SHARDS);
+    if (bus != NULL) {
+        tri_bus_note note = {.what = TRI_NOTE_REMINDER, .number = shard};
+        // Without memory the owner finds it at its next read of the store.
+        (void)tri_bus_tell(bus, worker, &note);
+    }
 }
 
 void tri_bus_hosted_ended(tri_cluster *cluster, tri_worker *worker,

@@ -200,6 +200,7 @@ enum {
     TRI_NOTE_WATCH,    // remote_watch.h
     TRI_NOTE_UNWATCH,
     TRI_NOTE_HOSTED_ENDED,  // hosted.h
+    TRI_NOTE_REMINDER,      // of an actor whose shard another node owns
 };
 
 /* Sends the bus a note. Any thread. Errors: TR_ENOMEM, TR_ECLOSED. */
@@ -217,6 +218,8 @@ bool tri_bus_tell_remote(tri_worker *worker, tri_cell *cell, uint32_t what,
 tr_err tri_bus_mail_waits(tri_cluster *cluster, tri_worker *worker,
                           tri_virtual *v);
 
+/* Tells the owner of the shard that a reminder was changed on this node. */
+void tri_bus_reminder_changed(tri_worker *worker, uint32_t shard);
 /* Tells the bus that a relayed activation has ended. Without locks. */
 void tri_bus_hosted_ended(tri_cluster *cluster, tri_worker *worker,
                           tri_virtual *v);

@@ -42,6 +42,7 @@
 #include "core/cell/mem.h"
 #include "core/life/signal.h"
 #include "core/system.h"
+#include "system/reminders.h"
 
 typedef struct tri_hosted {
     tri_virtual *v;  // held
@@ -355,6 +356,27 @@ void tri_hosted_owner_changed(tri_bus *bus, uint32_t shard)
             continue;
         }
         orphan(bus, h);
+    }
+}
+
+void tri_hosted_tell_reminder(tri_bus *bus, uint32_t shard)
+{
+    tri_node owner = tri_bus_owner(bus, shard);
+    if (tri_bus_owns(bus, shard) || bus->view == NULL ||
+        !tri_view_has(bus->view, owner)) {
+        return;  // whoever becomes the owner reads them
+    }
+    tri_writer w = tri_peer_frame(bus, TRI_FRAME_REMINDER);
+    tri_write_u32(&w, shard);
+    // Without memory the owner finds it at its next read of the store.
+    (void)tri_peer_put(bus, owner, &w, NULL);
+}
+
+void tri_hosted_on_reminder(tri_bus *bus, tri_reader *reader)
+{
+    uint32_t shard = tri_read_u32(reader);
+    if (!reader->failed && shard < TRI_SHARDS) {
+        tri_reminders_shard_changed(bus->sys, tri_bus_worker(bus), shard);
     }
 }
 

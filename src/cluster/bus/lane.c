@@ -44,6 +44,7 @@
 #include "cluster/virtual/catalog.h"
 #include "cluster/virtual/cluster.h"
 #include "cluster/virtual/shard.h"
+#include "system/reminders.h"
 
 static tri_lane *lane_of(tri_bus *bus, uint32_t shard)
 {
@@ -138,6 +139,7 @@ static void set_open(tri_bus *bus, uint32_t shard, bool open)
     tri_lock_take(&records->lock);
     records->is_open = open;
     tri_lock_drop(&records->lock);
+    tri_reminders_shard_changed(bus->sys, tri_bus_worker(bus), shard);
 }
 
 /*

@@ -186,6 +186,9 @@ static bool dispatch(tri_bus *bus, tri_peer *peer, tri_frame_kind kind,
     case TRI_FRAME_HOSTED_CLEAR:
         tri_hosted_on_clear(bus, peer, r);
         break;
+    case TRI_FRAME_REMINDER:
+        tri_hosted_on_reminder(bus, r);
+        break;
     case TRI_FRAME_HOSTED_CONFIRM:
         tri_hosted_on_confirm(bus, peer, r);
         break;

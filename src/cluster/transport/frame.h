@@ -18,6 +18,7 @@ typedef enum tri_frame_kind {
     TRI_FRAME_HOSTED_CLEAR,  // the owner sends the host nothing more
     TRI_FRAME_HOSTED_GONE,   // the host has given back what was left
     TRI_FRAME_HOSTED_CONFIRM,  // the owner has raised the epoch: go on in it
+    TRI_FRAME_REMINDER,        // a reminder of the owner's shard was changed
     TRI_FRAME_FLUSH,           // a marker behind mail that is under way
     TRI_FRAME_FLUSHED,         // the answer to a marker
     TRI_FRAME_CONTROL,         // stop, poison or kill the activation

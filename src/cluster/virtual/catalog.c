@@ -478,6 +478,18 @@ static uint64_t load_fence(tr_ctx *ctx)
                : tr_epoch(ctx);
 }
 
+static uint64_t owned(tr_system *sys, uint32_t index)
+{
+    TRI_CHECK(index < TRI_SHARDS);
+    tri_cluster *cluster = tri_cluster_of(sys);
+    tri_shard *shard = &cluster->shards[index];
+    bool alone = tri_bus_of(cluster) == NULL;
+    tri_lock_take(&shard->lock);
+    uint64_t epoch = alone || shard->is_open ? shard->epoch : 0;
+    tri_lock_drop(&shard->lock);
+    return epoch;
+}
+
 static bool has_lease(tr_system *sys)
 {
     tri_bus *bus = tri_bus_of(tri_cluster_of(sys));
@@ -579,6 +591,8 @@ const tri_virtual_ops tri_catalog_ops = {
     .name = tri_names_write,
     .epoch = tr_epoch,
     .load_fence = load_fence,
+    .owned = owned,
+    .reminder_changed = tri_bus_reminder_changed,
     .has_lease = has_lease,
     .ended = ended,
     .signal = tri_remote_stop_signal,
