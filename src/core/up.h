@@ -135,10 +135,13 @@ typedef struct tri_virtual_ops {
                  size_t size);
     uint32_t shards;  // number of shards
     /*
-     * Returns the epoch of a shard that this node owns, so that it delivers the
-     * reminders of its actors; 0: another node does. Any thread.
+     * Returns the epoch of a shard if this node delivers the reminders of its
+     * actors of that kind (NULL: of any kind): it is the owner, or takes the
+     * place of an owner that does not host the kind. 0: another node does. Any
+     * thread.
      */
-    uint64_t (*owned)(tr_system *sys, uint32_t shard);
+    uint64_t (*reminds)(tr_system *sys, uint32_t shard, const char *kind,
+                        size_t size);
     /*
      * Tells the owner of the shard, another node, that a reminder of one of its
      * actors was changed here.

@@ -178,7 +178,14 @@ bool tri_reminders_is_ours(tri_reminders *r, tri_store_bytes key,
 {
     const tri_virtual_ops *ops = tri_virtual_ops_of(r->sys);
     TRI_CHECK(key.size > 0);
-    return ops == NULL || is_plain(r, key) || ops->owned(r->sys, shard) != 0;
+    const char *kind = tri_reminders_kind(r, key.at, key.size);
+    if (ops == NULL || kind == NULL || is_plain(r, key)) {
+        return true;
+    }
+    size_t left = key.size - (size_t)(kind - (const char *)key.at);
+    const char *slash = memchr(kind, '/', left);
+    size_t size = slash != NULL ? (size_t)(slash - kind) : left;
+    return ops->reminds(r->sys, shard, kind, size) != 0;
 }
 
 static bool has_bit(const uint64_t *bits, uint32_t shard)
@@ -411,7 +418,7 @@ static uint32_t next_shards(tri_reminders *r, const uint64_t *bits,
     for (; *at < shards && count < SHARDS_AT_ONCE; ++*at) {
         if ((bits == NULL || has_bit(bits, *at)) &&
             (ops == NULL || *at == PLAIN_SHARD ||
-             ops->owned(r->sys, *at) != 0)) {
+             ops->reminds(r->sys, *at, NULL, 0) != 0)) {
             out[count++] = *at;
         }
     }

@@ -175,7 +175,10 @@ static tri_store_request *completion_request(tr_ctx *ctx, tri_reminders *r,
                                              const tri_reminder *e)
 {
     const tri_virtual_ops *ops = tri_virtual_ops_of(r->sys);
-    uint64_t epoch = ops != NULL ? ops->owned(r->sys, e->shard) : 0;
+    const char *kind = tri_reminders_kind(r, tri_reminder_key(e), e->key_size);
+    uint64_t epoch =
+        ops != NULL ? ops->reminds(r->sys, e->shard, kind, strcspn(kind, "/"))
+                    : 0;
     tri_codec_error error;
     tri_stored stored = {.number = 0};
     tri_store_bytes bytes = tri_reminder_bytes(e);

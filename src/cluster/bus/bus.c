@@ -178,6 +178,7 @@ void tri_bus_end_turn(tri_bus *bus)
     tri_bus_view_act(bus);
     receive(bus);
     fire_timers(bus, now);
+    tri_hosts_review(bus);
     tr_nanos due =
         send_unsent(bus) || bus->is_fenced ? now + TRI_BUS_RETRY : TR_FOREVER;
     due = TRI_MIN(due, tri_lane_expire(bus, now));

@@ -112,6 +112,7 @@ struct tri_bus {
     struct tri_parcel *given_back;          // newest first: bus_view.c
     struct tri_peer *peers[TRI_NODES_MAX];  // made when first needed
     tri_map kinds;                          // hosts.h
+    bool hosts_changed;                     // since tri_hosts_review
     tri_wheel wheel;                        // of calls
     tri_map calls;                          // correlation -> tri_call
     bool calls_lost;                        // some call is marked as lost

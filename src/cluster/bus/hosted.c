@@ -27,6 +27,7 @@
 #include "base/lock.h"
 #include "base/map.h"
 #include "cluster/bus/deliver.h"
+#include "cluster/bus/hosts.h"
 #include "cluster/bus/lane.h"
 #include "cluster/bus/outgoing.h"
 #include "cluster/bus/parcel.h"
@@ -362,14 +363,19 @@ void tri_hosted_owner_changed(tri_bus *bus, uint32_t shard)
 void tri_hosted_tell_reminder(tri_bus *bus, uint32_t shard)
 {
     tri_node owner = tri_bus_owner(bus, shard);
-    if (tri_bus_owns(bus, shard) || bus->view == NULL ||
-        !tri_view_has(bus->view, owner)) {
+    if (bus->view == NULL || !tri_view_has(bus->view, owner)) {
         return;  // whoever becomes the owner reads them
     }
-    tri_writer w = tri_peer_frame(bus, TRI_FRAME_REMINDER);
-    tri_write_u32(&w, shard);
-    // Without memory the owner finds it at its next read of the store.
-    (void)tri_peer_put(bus, owner, &w, NULL);
+    tri_slots slots = tri_hosts_reminding(bus, owner.slot);
+    for (uint32_t i = 0; i < bus->view->slots; i++) {
+        if (!tri_slots_has(&slots, i) || i == bus->node.slot) {
+            continue;
+        }
+        tri_writer w = tri_peer_frame(bus, TRI_FRAME_REMINDER);
+        tri_write_u32(&w, shard);
+        // Without memory that node finds it at its next read of the store.
+        (void)tri_peer_put_slot(bus, i, &w);
+    }
 }
 
 void tri_hosted_on_reminder(tri_bus *bus, tri_reader *reader)

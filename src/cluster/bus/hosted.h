@@ -33,7 +33,7 @@ void tri_hosted_on_confirm(tri_bus *bus, struct tri_peer *peer, tri_reader *r);
 void tri_hosted_on_clear(tri_bus *bus, struct tri_peer *peer, tri_reader *r);
 /* The shard has another owner: ends what the one before has placed here. */
 void tri_hosted_owner_changed(tri_bus *bus, uint32_t shard);
-/* Tells the owner of the shard to read its reminders again. */
+/* Tells those who deliver the shard's reminders to read them again. */
 void tri_hosted_tell_reminder(tri_bus *bus, uint32_t shard);
 void tri_hosted_on_reminder(tri_bus *bus, tri_reader *r);
 /* Asks again what was not answered. Returns true if some is left. */

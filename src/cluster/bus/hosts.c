@@ -20,6 +20,7 @@
 #include "cluster/virtual/kind.h"
 #include "core/cell/mem.h"
 #include "core/system.h"
+#include "system/reminders.h"
 #include "system/system_log.h"
 #include "troupe/base.h"
 #include "troupe/observe.h"
@@ -64,6 +65,7 @@ bool tri_hosts_add(tri_bus *bus, uint32_t slot, const char *name,
         }
     }
     if (kind != NULL) {
+        bus->hosts_changed |= !tri_slots_has(&kind->nodes, slot);
         tri_slots_add(&kind->nodes, slot);
         kind->stateless = stateless;
         kind->placement = placement;
@@ -82,6 +84,94 @@ void tri_hosts_forget_node(tri_bus *bus, uint32_t slot)
     for (tri_map_iter it = tri_map_iter_begin(&bus->kinds);
          (kind = tri_map_iter_next(&bus->kinds, &it)) != NULL;) {
         tri_slots_remove(&kind->nodes, slot);
+    }
+    bus->hosts_changed = true;
+}
+
+/* Returns the lowest slot of all members that host the kind. */
+static uint32_t first_host(tri_bus *bus, const tri_hosted_kind *hosted)
+{
+    uint32_t first = 0;
+    while (first < bus->view->slots &&
+           (bus->view->members[first].incarnation == 0 ||
+            !tri_slots_has(&hosted->nodes, first))) {
+        first++;
+    }
+    return first;
+}
+
+static const tri_hosted_kind *hosts_of(tri_bus *bus, const tri_kind *kind)
+{
+    return tri_map_get_bytes(&bus->kinds, kind->name, strlen(kind->name));
+}
+
+tri_slots tri_hosts_reminding(tri_bus *bus, uint32_t owner)
+{
+    tri_slots slots = {{0}};
+    for (tri_kind *kind = tri_kind_first(bus->cluster); kind != NULL;
+         kind = kind->next) {
+        const tri_hosted_kind *hosted = hosts_of(bus, kind);
+        if (hosted != NULL && !hosted->stateless) {
+            uint32_t slot = tri_slots_has(&hosted->nodes, owner)
+                                ? owner
+                                : first_host(bus, hosted);
+            if (slot < bus->view->slots) {
+                tri_slots_add(&slots, slot);
+            }
+        }
+    }
+    return slots;
+}
+
+/* Sets whether this node takes the place of that owner; returns a change. */
+static bool set_reminds_for(tri_kind *kind, uint32_t slot, bool ours)
+{
+    uint64_t bit = UINT64_C(1) << slot % 64;
+    if (tri_kind_reminds_for(kind, slot) == ours) {
+        return false;
+    }
+    // Relaxed: as in tri_kind_reminds_for; only the bus writes.
+    if (ours) {
+        atomic_fetch_or_explicit(&kind->reminds_for[slot / 64], bit,
+                                 memory_order_relaxed);
+    } else {
+        atomic_fetch_and_explicit(&kind->reminds_for[slot / 64], ~bit,
+                                  memory_order_relaxed);
+    }
+    return true;
+}
+
+/* Reviews one kind; returns true if something has changed. */
+static bool review_kind(tri_bus *bus, tri_kind *kind)
+{
+    const tri_hosted_kind *hosted = hosts_of(bus, kind);
+    bool changed = false;
+    bool first = hosted != NULL && !hosted->stateless &&
+                 first_host(bus, hosted) == bus->node.slot &&
+                 tri_view_has(bus->view, bus->node);
+    for (uint32_t i = 0; i < bus->view->slots; i++) {
+        bool lacks = first && bus->view->members[i].incarnation != 0 &&
+                     tri_hosts_has_told(bus, i) &&
+                     !tri_slots_has(&hosted->nodes, i);
+        changed |= set_reminds_for(kind, i, lacks);
+    }
+    return changed;
+}
+
+void tri_hosts_review(tri_bus *bus)
+{
+    TRI_CHECK(bus->ctx != NULL);
+    bool changed = false;
+    if (!bus->hosts_changed || bus->view == NULL) {
+        return;
+    }
+    bus->hosts_changed = false;
+    for (tri_kind *kind = tri_kind_first(bus->cluster); kind != NULL;
+         kind = kind->next) {
+        changed |= review_kind(bus, kind);
+    }
+    for (uint32_t i = 0; changed && i < TRI_SHARDS; i++) {
+        tri_reminders_shard_changed(bus->sys, tri_bus_worker(bus), i);
     }
 }
 

@@ -57,6 +57,17 @@ bool tri_hosts_has_told(tri_bus *bus, uint32_t slot);
 /* Notes that the node hosts the kind. Returns false without memory. */
 bool tri_hosts_add(tri_bus *bus, uint32_t slot, const char *name,
                    bool stateless, uint8_t placement);
+/*
+ * Finds out, if hosts or owners have changed, for which owners this node
+ * delivers reminders: of kinds that they do not host and of which this node is
+ * the first host.
+ */
+void tri_hosts_review(tri_bus *bus);
+/*
+ * Returns the slots of the members that deliver reminders of kinds hosted here
+ * in shards of that owner: itself, or who takes its place.
+ */
+tri_slots tri_hosts_reminding(tri_bus *bus, uint32_t owner);
 /* Forgets what the node hosts. */
 void tri_hosts_forget_node(tri_bus *bus, uint32_t slot);
 /*

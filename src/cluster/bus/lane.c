@@ -330,7 +330,9 @@ void tri_lane_set_owner(tri_bus *bus, uint32_t shard,
     bool confirmed =
         (raised && tri_bus_owns(bus, shard)) ||
         tri_fence_is_broken(&bus->cluster->fence_break, TRI_FENCE_BREAK_EPOCH);
-    tri_activation_set_epoch(bus->cluster, shard, owner->epoch, confirmed);
+    tri_activation_set_epoch(bus->cluster, shard, owner->node.slot,
+                             owner->epoch, confirmed);
+    bus->hosts_changed = true;
     if (raised) {
         tri_relay_epoch_raised(bus, shard);
         return;

@@ -154,6 +154,7 @@ static bool on_hello(tri_bus *bus, tri_peer *peer, tri_reader *r)
         }
     }
     peer->greeted = noted;
+    bus->hosts_changed = true;
     return noted;
 }
 

@@ -228,12 +228,13 @@ void tri_activation_end(tri_cluster *cluster, tri_worker *worker,
 /* ---- all of a shard ---- */
 
 void tri_activation_set_epoch(tri_cluster *cluster, uint32_t shard,
-                              uint64_t epoch, bool confirmed)
+                              uint32_t owner, uint64_t epoch, bool confirmed)
 {
     TRI_CHECK(shard < TRI_SHARDS);
     tri_shard *records = &cluster->shards[shard];
     tri_lock_take(&records->lock);
     records->epoch = epoch;
+    records->owner = owner;
     TRI_LIST_EACH_ITEM (a, &records->activations, tri_activation, link) {
         if (confirmed) {
             // Relaxed: a save with either epoch is correct; the store decides.

@@ -42,12 +42,12 @@ TR_NODISCARD tr_err tri_activation_begin(tri_cluster *cluster,
 void tri_activation_schedule(tri_cluster *cluster, tri_worker *worker,
                              tri_virtual *v);
 /*
- * Sets the epoch of a shard: that of activations which begin from now on. With
+ * Sets owner and epoch of a shard: that of activations which begin from now on. With
  * `confirmed` also that of its activations: this node is the owner of the shard
  * and has raised it. Takes the lock.
  */
 void tri_activation_set_epoch(tri_cluster *cluster, uint32_t shard,
-                              uint64_t epoch, bool confirmed);
+                              uint32_t owner, uint64_t epoch, bool confirmed);
 /*
  * Raises the epoch of one activation, which the owner of the shard has
  * confirmed. Takes the lock.

@@ -478,16 +478,35 @@ static uint64_t load_fence(tr_ctx *ctx)
                : tr_epoch(ctx);
 }
 
-static uint64_t owned(tr_system *sys, uint32_t index)
+/* True if this node takes the owner's place for the kind; NULL: for any. */
+static bool replaces(tri_cluster *cluster, uint32_t owner, const char *name,
+                     size_t size)
+{
+    tri_kind *kind = name != NULL ? tri_kind_find(cluster, name, size)
+                                  : tri_kind_first(cluster);
+    bool found = false;
+    for (; kind != NULL && !found; kind = kind->next) {
+        found = tri_kind_reminds_for(kind, owner);
+        if (name != NULL) {
+            break;
+        }
+    }
+    return found;
+}
+
+static uint64_t reminds(tr_system *sys, uint32_t index, const char *kind,
+                        size_t size)
 {
     TRI_CHECK(index < TRI_SHARDS);
     tri_cluster *cluster = tri_cluster_of(sys);
     tri_shard *shard = &cluster->shards[index];
     bool alone = tri_bus_of(cluster) == NULL;
     tri_lock_take(&shard->lock);
-    uint64_t epoch = alone || shard->is_open ? shard->epoch : 0;
+    uint64_t epoch = shard->epoch;
+    bool ours = alone || shard->is_open;
+    uint32_t owner = shard->owner;
     tri_lock_drop(&shard->lock);
-    return epoch;
+    return ours || replaces(cluster, owner, kind, size) ? epoch : 0;
 }
 
 static bool has_lease(tr_system *sys)
@@ -591,7 +610,7 @@ const tri_virtual_ops tri_catalog_ops = {
     .name = tri_names_write,
     .epoch = tr_epoch,
     .load_fence = load_fence,
-    .owned = owned,
+    .reminds = reminds,
     .reminder_changed = tri_bus_reminder_changed,
     .has_lease = has_lease,
     .ended = ended,

@@ -25,6 +25,8 @@ struct tri_virtual;
 
 #define TRI_IDLE_DEFAULT TR_MINUTES(10)
 
+enum { TRI_KIND_SLOTS = 1024 };  // TRI_NODES_MAX
+
 typedef struct tri_kind {
     char *name;  // owned
     const tr_actor_def *def;
@@ -37,6 +39,8 @@ typedef struct tri_kind {
     uint32_t workers;     // of a stateless kind: how many; else 0
     uint8_t placement;    // tr_placement
     _Atomic(uint32_t) active;
+    /* Bits of slots: owners that do not host the kind, whose place we take. */
+    _Atomic(uint64_t) reminds_for[TRI_KIND_SLOTS / 64];
     _Atomic(bool) over_limit;  // the sweeper was told that too many are active
     struct tri_kind *next;     // in the cluster's list
 } tri_kind;
@@ -53,6 +57,17 @@ TR_NODISCARD tr_err tri_kind_new(tri_caller *who, const tr_actor_def *def,
 void tri_kind_free(tri_kind *kind);
 /* Makes the kind known. Takes it on TR_OK. Errors: TR_EEXIST, TR_ENOMEM. */
 TR_NODISCARD tr_err tri_kind_add(struct tri_cluster *cluster, tri_kind *kind);
+/* True if this node delivers the kind's reminders in the owner's place. */
+static inline bool tri_kind_reminds_for(tri_kind *kind, uint32_t owner)
+{
+    // Relaxed: the bus tells the service of reminders after a change.
+    return owner < TRI_KIND_SLOTS &&
+           (atomic_load_explicit(&kind->reminds_for[owner / 64],
+                                 memory_order_relaxed) >>
+                owner % 64 &
+            1) != 0;
+}
+
 /* Returns the first kind of the list, or NULL. */
 tri_kind *tri_kind_first(struct tri_cluster *cluster);
 /* Returns the kind of that name, or NULL if this system does not host it. */

@@ -32,6 +32,7 @@ typedef struct tri_shard {
     tri_lock lock;
     bool is_open;               // actors may begin here: this node owns it
     uint64_t epoch;             // one more for each change of the owner
+    uint32_t owner;             // its slot; of a system with a bus
     tri_map names;              // text -> tri_virtual
     struct tri_virtual *spare;  // records without a name
     tri_list activations;       // of tri_activation, oldest first

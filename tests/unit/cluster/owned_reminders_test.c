@@ -167,6 +167,21 @@ static void test_reminders_of_actors_elsewhere_run_once(void **state)
     tear_down();
 }
 
+/* Node 0 owns a third of the shards and does not host the kind. */
+static void test_reminders_of_a_kind_that_the_owner_does_not_host(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 5; seed++) {
+        set_up(seed, 6, TR_PLACE_OWNER);
+        arm_all(SOON, 0);
+        tr_sim_advance(cloud.sim, TR_SECONDS(30));
+        each_ran(1);
+        tr_sim_advance(cloud.sim, TR_MINUTES(30));
+        each_ran(1);
+        tear_down();
+    }
+}
+
 static void test_a_period_runs_once_for_each_time(void **state)
 {
     (void)state;
@@ -240,6 +255,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_20_reminders_on_three_nodes_run_20_times),
         cmocka_unit_test(test_reminders_of_actors_elsewhere_run_once),
+        cmocka_unit_test(test_reminders_of_a_kind_that_the_owner_does_not_host),
         cmocka_unit_test(test_a_period_runs_once_for_each_time),
         cmocka_unit_test(
             test_a_reminder_that_was_forgotten_elsewhere_does_not_run),
