@@ -40,6 +40,7 @@
 #include "cluster/virtual/kind.h"
 #include "cluster/virtual/load_queue.h"
 #include "cluster/virtual/names.h"
+#include "cluster/virtual/ownership.h"
 #include "cluster/virtual/stateless.h"
 #include "core/cell/cell.h"
 #include "core/cell/props.h"
@@ -466,55 +467,6 @@ static uint32_t shard_of(tri_cell *cell)
     return tri_virtual_of(cell)->shard;
 }
 
-/* Without other nodes there is nobody to fence. */
-static uint64_t load_fence(tr_ctx *ctx)
-{
-    TRI_CHECK(tri_cell_is_virtual(ctx->cell));
-    tri_cluster *cluster = tri_cluster_of(ctx->sys);
-    return tri_bus_of(cluster) == NULL ||
-                   tri_fence_is_broken(&cluster->fence_break,
-                                       TRI_FENCE_BREAK_LOAD)
-               ? 0
-               : tr_epoch(ctx);
-}
-
-/* True if this node takes the owner's place for the kind; NULL: for any. */
-static bool replaces(tri_cluster *cluster, uint32_t owner, const char *name,
-                     size_t size)
-{
-    tri_kind *kind = name != NULL ? tri_kind_find(cluster, name, size)
-                                  : tri_kind_first(cluster);
-    bool found = false;
-    for (; kind != NULL && !found; kind = kind->next) {
-        found = tri_kind_reminds_for(kind, owner);
-        if (name != NULL) {
-            break;
-        }
-    }
-    return found;
-}
-
-static uint64_t reminds(tr_system *sys, uint32_t index, const char *kind,
-                        size_t size)
-{
-    TRI_CHECK(index < TRI_SHARDS);
-    tri_cluster *cluster = tri_cluster_of(sys);
-    tri_shard *shard = &cluster->shards[index];
-    bool alone = tri_bus_of(cluster) == NULL;
-    tri_lock_take(&shard->lock);
-    uint64_t epoch = shard->epoch;
-    bool ours = alone || shard->is_open;
-    uint32_t owner = shard->owner;
-    tri_lock_drop(&shard->lock);
-    return ours || replaces(cluster, owner, kind, size) ? epoch : 0;
-}
-
-static bool has_lease(tr_system *sys)
-{
-    tri_bus *bus = tri_bus_of(tri_cluster_of(sys));
-    return bus == NULL || tri_bus_has_lease(bus);
-}
-
 /* A message was handled that does not keep the activation from being idle. */
 static void quiet(tri_cell *cell)
 {
@@ -609,10 +561,10 @@ const tri_virtual_ops tri_catalog_ops = {
     .shards = TRI_SHARDS,
     .name = tri_names_write,
     .epoch = tr_epoch,
-    .load_fence = load_fence,
-    .reminds = reminds,
+    .load_fence = tri_ownership_load_fence,
+    .reminds = tri_ownership_reminds,
     .reminder_changed = tri_bus_reminder_changed,
-    .has_lease = has_lease,
+    .has_lease = tri_ownership_has_lease,
     .ended = ended,
     .signal = tri_remote_stop_signal,
     .poison = tri_remote_stop_poison,
