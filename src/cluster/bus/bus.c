@@ -24,7 +24,6 @@
 #include "cluster/bus/remote_stop.h"
 #include "cluster/bus/remote_watch.h"
 #include "cluster/bus/request.h"
-#include "cluster/transport/packet.h"
 #include "cluster/transport/session.h"
 #include "cluster/virtual/actor_id.h"
 #include "cluster/virtual/catalog.h"

@@ -13,8 +13,6 @@
 #include "cluster/virtual/shard.h"
 #include "core/cell/cell.h"
 #include "core/run/context.h"
-#include "core/system.h"
-#include "troupe/actor.h"
 
 /* Without other nodes there is nobody to fence. */
 uint64_t tri_ownership_load_fence(tr_ctx *ctx)

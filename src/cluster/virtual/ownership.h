@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/types.h"
+#include "troupe/base.h"
 
 uint64_t tri_ownership_load_fence(tr_ctx *ctx);
 bool tri_ownership_has_lease(tr_system *sys);
