@@ -110,6 +110,7 @@ void tri_deliver_here(tri_bus *bus, tri_parcel *list)
             markers_end = &p->next;
         } else if (p->v->group == NULL) {
             p->next = p;
+            p->next_head = NULL;  // a parcel may be delivered a second time
             p->v->group = p;
             *heads_end = p;
             heads_end = &p->next_head;

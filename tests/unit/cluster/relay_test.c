@@ -135,6 +135,44 @@ static void test_DI6_X8_a_dead_host_is_replaced_in_a_later_epoch(void **state)
     mesh_close(&cloud);
 }
 
+/* Writes a name that is in the shard; *nth counts those that were tried. */
+static void name_in(uint32_t shard, uint32_t *nth, char *name, size_t size)
+{
+    do {
+        snprintf(name, size, "k%u", (*nth)++);
+    } while (shard_of(name) != shard);
+}
+
+/*
+ * Mail for several actors of a shard is delivered together when the shard gets
+ * an owner, and once more when their host is dead before it has got the mail.
+ */
+static void test_DI6_mail_that_a_dead_host_has_not_got_is_delivered_again(
+    void **state)
+{
+    enum { ACTORS = 6, MANY = 3000 };
+    char name[16];
+    uint32_t nth = 0, shard = 1;
+    (void)state;
+    set_up(1);
+    host_on(4, TR_PLACE_OWNER);
+    mesh_dead(&cloud, 1);  // the owner: mail for the shard waits
+    tri_sim_net_partition(cloud.net, UINT64_C(1) << 2, TR_SECONDS(60));
+    for (uint32_t i = 0; i < ACTORS; i++) {
+        name_in(shard, &nth, name, sizeof(name));
+        send_some(0, name, i == 0 ? MANY : 1);
+    }
+    tr_sim_advance(cloud.sim, TR_SECONDS(1));
+    mesh_move(&cloud, shard, 0);
+    tr_sim_advance(cloud.sim, TR_SECONDS(1));
+    assert_int_equal(tr_host(cloud.systems[0], numbered), TR_OK);
+    mesh_dead(&cloud, 2);
+    tr_sim_advance(cloud.sim, TR_SECONDS(5));
+    assert_int_equal(active, ACTORS);  // all have got mail, now on node 0
+    assert_true(handled[0] >= ACTORS && handled[0] <= sent[0]);
+    mesh_close(&cloud);
+}
+
 static void test_VA9_a_kind_that_nobody_hosts_is_an_error(void **state)
 {
     State answer;
@@ -161,6 +199,8 @@ int main(void)
             test_DI8_X30_relayed_mail_stays_in_order_while_a_shard_moves),
         cmocka_unit_test(test_DI9_VA11_VA12_a_kind_chooses_its_placement),
         cmocka_unit_test(test_DI6_X8_a_dead_host_is_replaced_in_a_later_epoch),
+        cmocka_unit_test(
+            test_DI6_mail_that_a_dead_host_has_not_got_is_delivered_again),
         cmocka_unit_test(test_VA9_a_kind_that_nobody_hosts_is_an_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
