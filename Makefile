@@ -46,7 +46,7 @@ TEST = $(Q)ctest --test-dir build/$(1) -j 3 --output-on-failure \
 	--no-tests=error $(2)
 
 .PHONY: all help deps-% run demo run-many test check style bench bench-peers sim sim-fresh \
-	replays random random-fresh planted mutations fuzz crash coverage install uninstall format lint \
+	replays random random-fresh planted mutations fuzz crash fence coverage install uninstall format lint \
 	includes requirements clean
 
 all: build/release/build.ninja
@@ -66,6 +66,9 @@ help:
 	@echo 'make planted      do the scenarios find planted bugs? ONLY=NN'
 	@echo 'make mutations    do tests fail if their requirement is broken? ONLY=ID'
 	@echo 'make crash        a saving process is killed, KILLS=$(KILLS) times'
+	@echo 'make fence        processes of a cluster are paused and killed,'
+	@echo '                  SECONDS=120 SEED LEASE_MS; BREAK=load, epoch or lease'
+	@echo '                  leaves out a part of the fence and must fail'
 	@echo 'make fuzz         every fuzzer for FUZZ_SECONDS=$(FUZZ_SECONDS)'
 	@echo 'make bench        every workload of troupe-bench, SCALE=$(SCALE)'
 	@echo 'make bench-peers  the comparison with other actor systems'
@@ -184,6 +187,17 @@ mutations: deps-test
 crash: deps-test build/release/build.ninja
 	$(call BUILD,release,--target crash_sqlite)
 	$(Q)build/release/tests/crash/crash_sqlite $(KILLS)
+
+# No update is lost or doubled and no read is stale while the processes of a
+# cluster are paused and killed (docs/design/0015). BREAK=load, epoch or lease
+# leaves out a part of the fence: then this must fail.
+fence: SECONDS = 120
+fence: deps-test build/release/build.ninja
+	$(call BUILD,release,--target fence)
+	$(Q)build/release/tests/fence/fence --seconds $(SECONDS) \
+		$(if $(SEED),--seed $(SEED)) $(if $(BREAK),--break $(BREAK)) \
+		$(if $(LEASE_MS),--lease-ms $(LEASE_MS)) \
+		$(if $(UPDATES),--updates $(UPDATES))
 
 fuzz: deps-test build/fuzz/build.ninja
 	$(call BUILD,fuzz)

@@ -9,6 +9,7 @@
 #   tests/fuzz/<name>_fuzz.c           fuzz.<name>           its corpus
 #   tests/hostile/<name>_hostile.c     hostile.<name>        shared library
 #   tests/random/*.c                   random.kept           random programs
+#   tests/fence/*.c                    fence.short           paused and killed
 #   tests/{api,sim,random,style,model,install}/**/*.sh       scripts
 #
 # tests/support/*.c is linked to all of them. A test's label is the first part
@@ -164,6 +165,28 @@ target_link_libraries(random_programs PRIVATE troupe_flags
 add_test(NAME random.kept COMMAND ${test_launcher}
     $<TARGET_FILE:random_programs> --kept "${tests}/random/seeds.txt")
 troupe_test_properties(random.kept 900 random)
+
+# The fence of a cluster, whose processes are paused and killed, and the test of
+# its checker. Pauses and time limits mean little under a sanitizer, so only one
+# preset runs it.
+if("sqlite" IN_LIST troupe_components)
+    file(GLOB found CONFIGURE_DEPENDS "${tests}/fence/*.c")
+    list(FILTER found EXCLUDE REGEX "_test\\.c$")
+    add_executable(fence ${found})
+    set_target_properties(fence PROPERTIES
+        RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests/fence")
+    target_include_directories(fence PRIVATE "${PROJECT_SOURCE_DIR}/src")
+    target_link_options(fence PRIVATE LINKER:--as-needed)
+    target_link_libraries(fence PRIVATE troupe_flags
+        ${troupe_component_static} troupe_static m)
+    troupe_test(fence.history fence 600 "${tests}/fence/history_test.c")
+    target_sources(fence_history PRIVATE "${tests}/fence/history.c")
+    if(TROUPE_CROSS)
+        add_test(NAME fence.short COMMAND $<TARGET_FILE:fence>
+            --seconds 10 --seed 1 --updates 12000)
+        troupe_test_properties(fence.short 200 fence)
+    endif()
+endif()
 
 # A fuzz target is one file with LLVMFuzzerTestOneInput. Every preset runs it
 # over its corpus as a test; the fuzz preset also builds the fuzzer.
