@@ -21,12 +21,15 @@
 #include <stdint.h>
 
 #include "history.h"
+#include "token.h"
 
 enum {
     NODES = 4,
     GROUPS = 16,       // of counters; each second clients write to another one
     GROUP_SIZE = 128,  // counters of a group
-    COUNTERS = GROUPS * GROUP_SIZE,
+    FAST_COUNTERS = GROUPS * GROUP_SIZE,
+    SLOW_COUNTERS = 64,  // their handlers last longer than a death
+    COUNTERS = FAST_COUNTERS + SLOW_COUNTERS,
     READ_GROUPS = 7,  // clients read those that were written last
     BURST = 4,        // updates of one request that stores several times
     PATH_SIZE = 512,
@@ -36,7 +39,9 @@ enum {
 typedef struct board {
     _Atomic(int64_t) changed[NODES];  // when the node last heard of a change
     _Atomic(uint64_t) acknowledged[NODES];
-    _Atomic(bool) joined[NODES];  // set by the node, cleared by the driver
+    _Atomic(bool) joined[NODES];    // set by the node, cleared by the driver
+    _Atomic(uint32_t) activations;  // so many have begun
+    token_guard guards[COUNTERS];   // what counters write outside the store
 } board;
 
 /* Arguments of a node; the driver passes them on as text. */

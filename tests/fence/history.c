@@ -24,8 +24,8 @@ typedef struct counter {
 
 const char *fault_name(fault which)
 {
-    static const char *const names[FAULTS] = {"lost",   "doubled", "stale",
-                                              "forked", "epoch",   "missing"};
+    static const char *const names[FAULTS] = {
+        "lost", "doubled", "stale", "forked", "epoch", "token", "missing"};
     return names[which];
 }
 
@@ -201,9 +201,20 @@ static void check_sum(counter *it)
     }
 }
 
+static void check_token(counter *it, const record *r)
+{
+    if (r->what == RECORD_TOKEN) {
+        report(it->out, FAULT_TOKEN,
+               "counter %" PRIu32 ": process %" PRIu32
+               " uses the token %" PRIu64 " after its successor has begun",
+               r->key, r->host, r->epoch);
+    }
+}
+
 static void check_counter(counter *it)
 {
     for (size_t i = 0; i < it->count; i++) {
+        check_token(it, &it->records[i]);
         if (shows_value(&it->records[i])) {
             it->seen[it->seen_count++] = &it->records[i];
         }

@@ -21,6 +21,7 @@ typedef enum record_what {
     RECORD_ADD,        // `count` of them are acknowledged, the last one `value`
     RECORD_READ,       // a read has returned `value`
     RECORD_FINAL,      // the value after all processes have ended
+    RECORD_TOKEN,      // an activation used its epoch after its successor began
 } record_what;
 
 /*
@@ -50,6 +51,7 @@ typedef enum fault {
     FAULT_STALE,    // a request shows less than was known when it began
     FAULT_FORKED,   // one value was stored by two requests
     FAULT_EPOCH,    // an epoch went back, or belongs to two owners
+    FAULT_TOKEN,    // an epoch did not tell an activation from its successor
     FAULT_MISSING,  // nobody has read the final value
     FAULTS,
 } fault;

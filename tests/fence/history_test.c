@@ -10,6 +10,8 @@
 
 #include <cmocka.h>
 
+#include "token.h"
+
 enum { RECORDS_MAX = 32 };
 
 static record records[RECORDS_MAX];
@@ -218,6 +220,28 @@ static void test_updates_sent_together_have_a_range_of_values(void **state)
     expect(FAULT_DOUBLED);
 }
 
+static void test_a_token_that_is_used_too_late_is_found(void **state)
+{
+    (void)state;
+    note(RECORD_TOKEN, 0, 10, 10, 0);
+    end_with(0, 0);
+    expect(FAULT_TOKEN);
+}
+
+static void test_a_token_tells_an_activation_from_its_successor(void **state)
+{
+    token_guard guard = 0;
+    (void)state;
+    token_begin(&guard, 1, 5);
+    assert_int_equal(token_check(&guard, 1, 5), TOKEN_TAKEN);
+    token_begin(&guard, 2, 6);
+    assert_int_equal(token_check(&guard, 1, 5), TOKEN_REFUSED);
+    assert_int_equal(token_check(&guard, 1, 6), TOKEN_TOO_LATE);
+    token_begin(&guard, 3, 5);  // too late: 2 stays
+    assert_int_equal(token_check(&guard, 2, 6), TOKEN_TAKEN);
+    assert_int_equal(token_check(&guard, 3, 5), TOKEN_REFUSED);
+}
+
 static void test_a_counter_without_a_final_value_is_found(void **state)
 {
     (void)state;
@@ -242,6 +266,8 @@ int main(void)
         cmocka_unit_test(test_an_epoch_that_goes_back_is_found),
         cmocka_unit_test(test_two_owners_in_one_epoch_are_found),
         cmocka_unit_test(test_updates_sent_together_have_a_range_of_values),
+        cmocka_unit_test(test_a_token_that_is_used_too_late_is_found),
+        cmocka_unit_test(test_a_token_tells_an_activation_from_its_successor),
         cmocka_unit_test(test_a_counter_without_a_final_value_is_found),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

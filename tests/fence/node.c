@@ -9,8 +9,9 @@
  * clients only reads, and so is not held up by a store that waits for a paused
  * node. Half of the writes are for counters that were last seen on the client's
  * own node: its acknowledgements come through after a pause, those of others
- * do not. Counters with an odd number may be on any node, and some requests
- * store several times in one handler, which goes on while owners change.
+ * do not. Counters with an odd number may be on any node. Slow counters are
+ * too; their handlers store several times, and last so long that the owner of
+ * the shard may be replaced meanwhile.
  */
 #include <fcntl.h>
 #include <inttypes.h>
@@ -26,21 +27,74 @@
 #define ASK_TIMEOUT   TR_SECONDS(10)
 #define CLOSE_TIMEOUT TR_SECONDS(20)
 #define RETRY_AFTER   TR_MS(5)
+#define SLOW_REST     TR_MS(400)
 
-enum { FINAL_TRIES = 1000 };
+enum {
+    FINAL_TRIES = 1000,
+    SLOW_CLIENTS = 16,  // of a node, besides the others
+};
+
+/* ---- the process ---- */
+
+/* What the counters and clients of a process share. */
+typedef struct site {
+    board *board;
+    uint32_t index;
+    int log;
+    _Atomic(uint32_t) hosts[COUNTERS];  // process that was last seen
+    _Atomic(uint32_t) mine[COUNTERS];   // newest activation of this process
+} site;
+
+static site here;
+
+/* Appends a record; the process may be killed at any time after that. */
+static void log_record(const record *r)
+{
+    if (write(here.log, r, sizeof(*r)) != (ssize_t)sizeof(*r)) {
+        perror("log");
+        abort();
+    }
+}
 
 /* ---- counters ---- */
 
 TR_STATE(Counter, (uint64_t, value), (uint64_t, writer));
 TR_MESSAGE(Count, (uint64_t, value), (uint64_t, writer), (uint64_t, epoch),
            (uint32_t, host), (uint32_t, done), (uint32_t, refused));
-TR_REQUEST(Add, Count, (uint64_t, op), (uint32_t, count));
+TR_REQUEST(Add, Count, (uint64_t, op), (uint32_t, count), (int64_t, rest));
 TR_REQUEST(Read, Count);
 
 /* True if an update that has failed so was surely not stored. */
 static bool is_not_stored(tr_err err)
 {
     return err == TR_EFENCED || err == TR_ESTORAGE;
+}
+
+static tr_err on_start(tr_ctx *ctx, Counter *self)
+{
+    uint32_t key = (uint32_t)strtoul(tr_key(ctx), NULL, 10);
+    uint32_t activation = atomic_fetch_add(&here.board->activations, 1) + 1;
+
+    (void)self;
+    atomic_store(&here.mine[key], activation);
+    token_begin(&here.board->guards[key], activation, tr_epoch(ctx));
+    return TR_OK;
+}
+
+/* Writes to something that only the epoch guards. */
+static void use_token(tr_ctx *ctx)
+{
+    uint32_t key = (uint32_t)strtoul(tr_key(ctx), NULL, 10);
+    uint64_t epoch = tr_epoch(ctx);
+
+    if (token_check(&here.board->guards[key], atomic_load(&here.mine[key]),
+                    epoch) == TOKEN_TOO_LATE) {
+        log_record(&(record){.begin = clock_now(),
+                             .epoch = epoch,
+                             .key = key,
+                             .host = (uint32_t)getpid(),
+                             .what = RECORD_TOKEN});
+    }
 }
 
 static tr_err on_add(tr_ctx *ctx, Counter *self, const Add *m)
@@ -54,6 +108,10 @@ static tr_err on_add(tr_ctx *ctx, Counter *self, const Add *m)
         epoch = tr_epoch(ctx);
         err = tr_persist(ctx, self, &next);
         done += err == TR_OK;
+        if (m->rest > 0 && tr_sleep(ctx, m->rest) != TR_OK) {
+            break;  // the actor ends; the answer may still arrive
+        }
+        use_token(ctx);
     }
     return tr_reply(ctx, m, .value = self->value, .writer = self->writer,
                     .epoch = epoch, .host = (uint32_t)getpid(), .done = done,
@@ -66,12 +124,14 @@ static tr_err on_read(tr_ctx *ctx, Counter *self, const Read *m)
                     .epoch = tr_epoch(ctx), .host = (uint32_t)getpid());
 }
 
-TR_ACTOR(owned, Counter, TR_ON(Add, on_add), TR_ON(Read, on_read));
-TR_ACTOR(roaming, Counter, TR_ON(Add, on_add), TR_ON(Read, on_read));
+TR_ACTOR(owned, Counter, TR_HOOK(pre_start, on_start), TR_ON(Add, on_add),
+         TR_ON(Read, on_read));
+TR_ACTOR(roaming, Counter, TR_HOOK(pre_start, on_start), TR_ON(Add, on_add),
+         TR_ON(Read, on_read));
 
 static bool is_owned(uint32_t key)
 {
-    return key % 2 == 0;
+    return key < FAST_COUNTERS && key % 2 == 0;
 }
 
 static const char *kind_of(uint32_t key)
@@ -81,30 +141,11 @@ static const char *kind_of(uint32_t key)
 
 /* ---- clients ---- */
 
-/* What the clients of a node share. */
-typedef struct site {
-    board *board;
-    uint32_t index;
-    int log;
-    _Atomic(uint32_t) hosts[COUNTERS];  // process that was last seen
-} site;
-
 TR_MESSAGE(Step);
-TR_STATE(Client, (uint64_t, site), (uint64_t, next_op), (bool, only_reads));
+/* What a client does. */
+enum { WRITES, ONLY_READS, WRITES_SLOWLY };
 
-static site *site_of(const Client *self)
-{
-    return (site *)(uintptr_t)self->site;
-}
-
-/* Appends a record; the process may be killed at any time after that. */
-static void log_record(const site *it, const record *r)
-{
-    if (write(it->log, r, sizeof(*r)) != (ssize_t)sizeof(*r)) {
-        perror("log");
-        abort();
-    }
-}
+TR_STATE(Client, (uint64_t, next_op), (uint32_t, sort));
 
 /* True if a request that has failed so has surely not reached its actor. */
 static bool is_not_sent(tr_err err)
@@ -112,7 +153,7 @@ static bool is_not_sent(tr_err err)
     return err == TR_EUNREACHABLE || err == TR_ENOENT || err == TR_EFULL;
 }
 
-static void note_count(site *it, record *r, const Count *count)
+static void note_count(record *r, const Count *count)
 {
     r->end = clock_now();
     r->value = count->value;
@@ -120,13 +161,13 @@ static void note_count(site *it, record *r, const Count *count)
     r->epoch = count->epoch;
     r->host = count->host;
     // Relaxed: a guess that orders nothing.
-    atomic_store_explicit(&it->hosts[r->key], count->host,
+    atomic_store_explicit(&here.hosts[r->key], count->host,
                           memory_order_relaxed);
 }
 
-static tr_err add(tr_ctx *ctx, Client *self, uint32_t key, uint32_t count)
+static tr_err add(tr_ctx *ctx, Client *self, uint32_t key, uint32_t count,
+                  tr_nanos rest)
 {
-    site *it = site_of(self);
     char name[16];
     Count answer = {0};
     record r = {.op = self->next_op++,
@@ -137,21 +178,21 @@ static tr_err add(tr_ctx *ctx, Client *self, uint32_t key, uint32_t count)
                 .owned = is_owned(key)};
 
     (void)snprintf(name, sizeof(name), "%" PRIu32, key);
-    log_record(it, &r);
+    log_record(&r);
     tr_err err = tr_ask_virtual(ctx, kind_of(key), name, &answer, ASK_TIMEOUT,
-                                Add, .op = r.op, .count = count);
-    note_count(it, &r, &answer);
+                                Add, .op = r.op, .count = count, .rest = rest);
+    note_count(&r, &answer);
     r.what = RECORD_ADD;
     r.count = (uint8_t)answer.done;
     r.refused = (uint16_t)(is_not_sent(err) ? count : answer.refused);
-    log_record(it, &r);
+    log_record(&r);
     // Relaxed: a number to show.
-    atomic_fetch_add_explicit(&it->board->acknowledged[it->index], answer.done,
-                              memory_order_relaxed);
+    atomic_fetch_add_explicit(&here.board->acknowledged[here.index],
+                              answer.done, memory_order_relaxed);
     return err == TR_OK && answer.done < count ? TR_EFAILED : err;
 }
 
-static tr_err see(tr_ctx *ctx, Client *self, uint32_t key)
+static tr_err see(tr_ctx *ctx, uint32_t key)
 {
     char name[16];
     Count answer;
@@ -162,8 +203,8 @@ static tr_err see(tr_ctx *ctx, Client *self, uint32_t key)
 
     (void)snprintf(name, sizeof(name), "%" PRIu32, key);
     TR_TRY(tr_ask_virtual(ctx, kind_of(key), name, &answer, ASK_TIMEOUT, Read));
-    note_count(site_of(self), &r, &answer);
-    log_record(site_of(self), &r);
+    note_count(&r, &answer);
+    log_record(&r);
     return TR_OK;
 }
 
@@ -177,7 +218,7 @@ static uint32_t pick_key(tr_ctx *ctx, uint32_t ago)
 }
 
 /* Returns a counter to write to, in half of the cases one that is here. */
-static uint32_t pick_to_write(tr_ctx *ctx, site *it)
+static uint32_t pick_to_write(tr_ctx *ctx)
 {
     uint32_t key = pick_key(ctx, 0);
     uint32_t first = key - key % GROUP_SIZE;
@@ -188,7 +229,7 @@ static uint32_t pick_to_write(tr_ctx *ctx, site *it)
     for (uint32_t i = 0; i < GROUP_SIZE; i++) {
         uint32_t next = first + (key + i) % GROUP_SIZE;
         // Relaxed: as in note_count.
-        if (atomic_load_explicit(&it->hosts[next], memory_order_relaxed) ==
+        if (atomic_load_explicit(&here.hosts[next], memory_order_relaxed) ==
             (uint32_t)getpid()) {
             return next;
         }
@@ -196,20 +237,31 @@ static uint32_t pick_to_write(tr_ctx *ctx, site *it)
     return key;
 }
 
-static tr_err on_step(tr_ctx *ctx, Client *self, const Step *m)
+static uint32_t pick_slow(tr_ctx *ctx)
+{
+    return FAST_COUNTERS + (uint32_t)tr_random(ctx, SLOW_COUNTERS);
+}
+
+static tr_err do_something(tr_ctx *ctx, Client *self)
 {
     uint64_t dice = tr_random(ctx, 16);
-    tr_err err;
 
-    (void)m;
-    if (!self->only_reads && dice < 12) {
-        err = add(ctx, self, pick_to_write(ctx, site_of(self)),
-                  dice == 0 ? BURST : 1);
-    } else {
-        err = see(ctx, self,
-                  pick_key(ctx, (uint32_t)tr_random(ctx, READ_GROUPS)));
+    if (self->sort == WRITES_SLOWLY) {
+        return add(ctx, self, pick_slow(ctx), BURST, SLOW_REST);
     }
-    if (err != TR_OK) {
+    if (self->sort == WRITES && dice < 12) {
+        return add(ctx, self, pick_to_write(ctx), dice == 0 ? BURST : 1, 0);
+    }
+    if (dice == 15) {
+        return see(ctx, pick_slow(ctx));
+    }
+    return see(ctx, pick_key(ctx, (uint32_t)tr_random(ctx, READ_GROUPS)));
+}
+
+static tr_err on_step(tr_ctx *ctx, Client *self, const Step *m)
+{
+    (void)m;
+    if (do_something(ctx, self) != TR_OK) {
         TR_TRY(tr_sleep(ctx, RETRY_AFTER));
     }
     tr_tell(ctx, tr_self(ctx), Step);
@@ -218,15 +270,16 @@ static tr_err on_step(tr_ctx *ctx, Client *self, const Step *m)
 
 TR_ACTOR(client, Client, TR_ON(Step, on_step));
 
-static void start_clients(tr_system *sys, site *it, uint32_t count)
+static void start_clients(tr_system *sys, uint32_t count)
 {
-    for (uint32_t i = 0; i < count; i++) {
+    for (uint32_t i = 0; i < count + SLOW_CLIENTS; i++) {
         // Unique among all processes: the process, the client, a number.
         uint64_t op = (uint64_t)getpid() << 40 | (uint64_t)i << 28;
-        tr_ref ref =
-            tr_spawn(sys, client,
-                     TR_INIT(client, .site = (uint64_t)(uintptr_t)it,
-                             .next_op = op + 1, .only_reads = i % 4 == 0));
+        uint32_t sort = i >= count   ? WRITES_SLOWLY
+                        : i % 4 == 0 ? ONLY_READS
+                                     : WRITES;
+        tr_ref ref = tr_spawn(sys, client,
+                              TR_INIT(client, .next_op = op + 1, .sort = sort));
         tr_tell(sys, ref, Step);
     }
 }
@@ -235,30 +288,32 @@ static void start_clients(tr_system *sys, site *it, uint32_t count)
 
 static void on_member(void *user, const tr_type *type, const void *event)
 {
-    site *it = user;
-
+    (void)user;
     (void)type;
     (void)event;
     // Relaxed: the driver only looks whether the number has changed.
-    atomic_store_explicit(&it->board->changed[it->index], clock_now(),
+    atomic_store_explicit(&here.board->changed[here.index], clock_now(),
                           memory_order_relaxed);
 }
 
-static void open_log(const settings *s, site *it)
+/* Maps the board and opens the log of this process. */
+static void begin_process(const settings *s, uint32_t index)
 {
     char name[32], path[PATH_SIZE];
 
-    (void)snprintf(name, sizeof(name), "node-%" PRIu32 ".log", it->index);
-    it->log =
+    here.board = board_map(s, false);
+    here.index = index;
+    (void)snprintf(name, sizeof(name), "node-%" PRIu32 ".log", index);
+    here.log =
         open(file_path(s, name, path), O_WRONLY | O_CREAT | O_APPEND, 0600);
-    if (it->log < 0) {
+    if (here.log < 0) {
         perror(path);
         exit(2);
     }
 }
 
 /* Opens a system that hosts the counters and has joined the cluster. */
-static tr_system *join(const settings *s, site *it)
+static tr_system *join(const settings *s)
 {
     char path[PATH_SIZE];
     tr_system *sys;
@@ -276,7 +331,7 @@ static tr_system *join(const settings *s, site *it)
         tr_engine_sqlite(&engine, file_path(s, "engine.db", path),
                          &(tr_engine_options){.size = sizeof(tr_engine_options),
                                               .system = sys}));
-    TR_MUST(tr_on_event(sys, tr_member_event, on_member, it));
+    TR_MUST(tr_on_event(sys, tr_member_event, on_member, NULL));
     TR_MUST(tr_host(sys, owned, .storage = store));
     TR_MUST(
         tr_host(sys, roaming, .storage = store, .placement = TR_PLACE_RANDOM));
@@ -293,14 +348,10 @@ static tr_system *join(const settings *s, site *it)
 
 int node_run(const settings *s, uint32_t index)
 {
-    static site it;  // outlives the clients
-
-    it.board = board_map(s, false);
-    it.index = index;
-    open_log(s, &it);
-    tr_system *sys = join(s, &it);
-    atomic_store(&it.board->joined[index], true);
-    start_clients(sys, &it, s->clients);
+    begin_process(s, index);
+    tr_system *sys = join(s);
+    atomic_store(&here.board->joined[index], true);
+    start_clients(sys, s->clients);
     tr_err err = tr_system_run(sys);
     if (err == TR_OK) {
         err = tr_system_close(sys, CLOSE_TIMEOUT);
@@ -315,7 +366,7 @@ int node_run(const settings *s, uint32_t index)
 /* ---- the reader ---- */
 
 /* Reads one final value; tries again while the cluster takes over. */
-static tr_err read_final(tr_system *sys, site *it, uint32_t key)
+static tr_err read_final(tr_system *sys, uint32_t key)
 {
     char name[16];
     Count answer;
@@ -329,21 +380,18 @@ static tr_err read_final(tr_system *sys, site *it, uint32_t key)
             tr_ask_virtual(sys, kind_of(key), name, &answer, ASK_TIMEOUT, Read);
     }
     if (err == TR_OK) {
-        note_count(it, &r, &answer);
-        log_record(it, &r);
+        note_count(&r, &answer);
+        log_record(&r);
     }
     return err;
 }
 
 int reader_run(const settings *s)
 {
-    static site it;
-
-    it.board = board_map(s, false);
-    open_log(s, &it);
-    tr_system *sys = join(s, &it);
+    begin_process(s, 0);
+    tr_system *sys = join(s);
     for (uint32_t key = 0; key < COUNTERS; key++) {
-        TR_MUST(read_final(sys, &it, key));
+        TR_MUST(read_final(sys, key));
     }
     return tr_system_close(sys, CLOSE_TIMEOUT) == TR_OK ? 0 : 4;
 }
