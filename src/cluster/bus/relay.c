@@ -405,10 +405,22 @@ void tri_relay_node_dead(tri_bus *bus, tri_node node)
     }
 }
 
+/* Appends a list to one that ends at `end`; returns where it ends now. */
+static tri_parcel **append(tri_parcel **end, tri_parcel *list)
+{
+    TRI_CHECK(*end == NULL);
+    *end = list;
+    while (*end != NULL) {
+        end = &(*end)->next;
+    }
+    return end;
+}
+
 void tri_relay_epoch_raised(tri_bus *bus, uint32_t shard)
 {
     TRI_CHECK(shard < TRI_SHARDS);
     tri_relay *r;
+    tri_parcel *lost = NULL, **lost_end = &lost;
     if (bus->lanes[shard].relays == 0) {
         return;
     }
@@ -418,13 +430,14 @@ void tri_relay_epoch_raised(tri_bus *bus, uint32_t shard)
             continue;
         }
         if (r->state == LOST && bus->owners[shard].epoch > r->lost_epoch) {
-            deliver_again(bus, shard, relay_end(bus, r));
+            lost_end = append(lost_end, relay_end(bus, r));
         } else if (r->state == PLACED && tri_bus_owns(bus, shard) &&
                    !tri_node_is(r->host, bus->node)) {
             // Without memory its next write is refused, and it ends.
             (void)tell_host(bus, r, TRI_FRAME_HOSTED_CONFIRM);
         }
     }
+    deliver_again(bus, shard, lost);  // places them: not while walking the map
 }
 
 void tri_relay_shard_lost(tri_bus *bus, uint32_t shard)
