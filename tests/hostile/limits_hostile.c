@@ -126,7 +126,7 @@ static void test_a_full_address_space_refuses_and_goes_on(void **state)
 {
     (void)state;
     if (UNDER_SANITIZER) {
-        skip();
+        skip();  // the shadow memory needs terabytes of address space
     }
     in_child(fill_address_space);
 }
@@ -187,7 +187,7 @@ static void test_without_mappings_waits_are_refused(void **state)
 {
     (void)state;
     if (UNDER_SANITIZER) {
-        skip();
+        skip();  // they map memory themselves and abort if they cannot
     }
     in_child(fill_mappings);
 }

@@ -79,6 +79,7 @@ static void test_a_stopped_process_goes_on(void **state)
     pid_t pid = child_begin(pause_me);
     assert_int_equal(waitpid(pid, &status, WUNTRACED), pid);
     assert_true(WIFSTOPPED(status));
+    // The time that the child misses is what is tested.
     nanosleep(&(struct timespec){.tv_sec = 2}, NULL);
     assert_int_equal(kill(pid, SIGCONT), 0);
     child_end(pid);
@@ -94,6 +95,7 @@ static void on_signal(int number)
 static tr_err blocks(void *arg)
 {
     (void)arg;
+    // A system call that signals interrupt; nothing depends on its length.
     nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
     return TR_OK;
 }
@@ -136,6 +138,7 @@ static void be_interrupted(void)
     pid_t me = getpid(), sender = fork();
     if (sender == 0) {
         for (int i = 0; i < 20000 && kill(me, SIGUSR1) == 0; i++) {
+            // Without a pause pending signals become one.
             nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL);
         }
         _exit(0);

@@ -60,6 +60,7 @@ static tr_err run_hook(tr_ctx *ctx, Player *self, hook h, tr_reason reason)
     tr_err err = run_steps(ctx, self, h, "a hook");
     if (h == HOOK_post_stop && reason != TR_RESTARTING) {
         watch_forget(self->life);
+        atomic_store(&self->life->ended, tr_now(ctx));
     }
     return err;
 }

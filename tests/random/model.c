@@ -102,6 +102,12 @@ void note_begin(trial *t, life *l, note *n)
         broken("rule 39 (refs)", "note %u reached another actor",
                note_index(t, n));
     }
+    // With threads the asker may note its time-out at this moment.
+    if (t->sim != NULL && n->is_ask && again == 0 &&
+        atomic_load(&n->ends) > 0 && n->err == TR_ETIMEDOUT) {
+        broken("rule 14 (time-outs)", "note %u runs after its time-out",
+               note_index(t, n));
+    }
     n->order = ++l->order;
     if (atomic_fetch_add_explicit(&n->begun, 1, memory_order_relaxed) > again) {
         broken("rule 2 (at most once)", "note %u is handled twice",

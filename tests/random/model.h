@@ -102,8 +102,9 @@ typedef struct watch {
 /* One spawn of a slot. */
 typedef struct life {
     uint32_t slot;
-    uint32_t parent;  // source of the spawn
-    bool keeps;       // its children, at a restart
+    uint32_t parent;          // source of the spawn
+    bool keeps;               // its children, at a restart
+    _Atomic(tr_nanos) ended;  // when its last post_stop returned, or 0
     _Atomic uint64_t cell, id;
     atomic_uint stage;
     bool turn;         // a writing turn is at work, perhaps parked

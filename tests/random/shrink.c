@@ -85,6 +85,7 @@ static int watch_child(pid_t pid, const progress *at, bool *hung)
             kill(pid, SIGABRT);
             since = seconds();
         }
+        // Between two looks: a child that hangs makes no event.
         nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
     }
     return status;

@@ -136,7 +136,7 @@ void step_SLEEP(turn *t, const step *s)
         }
     } else if (t->trial->sim != NULL) {
         tr_sim_advance(t->trial->sim, span);
-    } else {
+    } else {  // a step of the program, on which nothing depends
         nanosleep(&(struct timespec){.tv_nsec = span}, NULL);
     }
 }
@@ -203,11 +203,32 @@ void step_STARTED(turn *t, const step *s)
     }
 }
 
+/* When the actor's last post_stop returned; 0 if it has not, or is unknown. */
+static tr_nanos end_of(trial *t, tr_ref ref)
+{
+    tr_nanos ended = 0;
+
+    for (uint32_t i = 0; i < atomic_load(&t->life_count) && i < LIVES; i++) {
+        if (tr_ref_eq(life_ref(&t->lives[i]), ref)) {
+            ended = atomic_load(&t->lives[i].ended);
+        }
+    }
+    return ended;
+}
+
 void step_JOIN(turn *t, const step *s)
 {
     tr_result result = {0};
     tr_ref ref = step_target(t, s);
     tr_err err = tr_join(t->from, ref, step_span(t, s), &result, NULL);
+
+    // In virtual time the end follows its last hook at once.
+    tr_nanos ended = end_of(t->trial, ref);
+    if (err == TR_ETIMEDOUT && t->trial->sim != NULL && ended != 0 &&
+        tr_now(t->from) - ended > TR_MS(1)) {
+        broken("rule 26 (tr_join)", "slot %u has ended, its join has not",
+               s->slot);
+    }
 
     if (err == TR_OK && (result.reason == 0 ||
                          tr_state_of(t->from, ref) != TR_STATE_TERMINATED)) {

@@ -126,7 +126,7 @@ static void pause_for(trial *t, tr_nanos span)
         tr_sim_advance(t->sim, span);
     } else if (t->plan->mode == MODE_POLL) {
         TR_MUST(tr_poll(t->sys, span));
-    } else {
+    } else {  // between two looks: no event says that a program is at rest
         nanosleep(&(struct timespec){.tv_nsec = span}, NULL);
     }
 }
