@@ -14,10 +14,12 @@ time is over. The unchanged copy runs first: it must pass.
 Results are kept beside the copy, so that a call with --only updates only
 those rows of the table.
 
-Usage: planted.py [--check] [--only NN,...] [--seeds N] [--seconds N]
-                  [--jobs N] [--table FILE]
+Usage: planted.py [--check] [--random] [--only NN,...] [--seeds N]
+                  [--seconds N] [--jobs N] [--table FILE]
 
---check only looks whether every bug still applies. The last line is
+--check only looks whether every bug still applies. --random runs the tester
+of random programs (tests/random) instead of the scenarios, --seconds for each
+bug, and writes the second table of the page. The last line is
 `caught N of M`; it ends with 1 if a bug does not apply or build, or if the
 tree fails without any.
 """
@@ -35,11 +37,16 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 PLANTED = ROOT / "tests" / "planted"
 TREE = ROOT / "build" / "planted"
 FOUND = TREE / "found.json"
+FOUND_RANDOM = TREE / "found-random.json"
+RANDOM_HEAD = "## Found by random programs"
 COPIED = ("CMakeLists.txt", "CMakePresets.json", "cmake", "include", "src",
           "tests", "template", "tools", "demo", "examples", "bench")
 ROUNDS = (5, 20, 75, 200, 500, 1000)  # seeds of each scenario, per round
+RANDOM = "random_programs"
+RANDOM_TURN = 10    # seconds for one process of it
 TIMEOUT = 20.0      # seconds for a process that may hang ...
 TIMEOUT_SEED = 0.5  # ... and for each seed, which takes milliseconds
+BROKEN = re.compile(r"random: FAILED: --mode (\w+) --seed (\d+): (.*)")
 FAILED = re.compile(r"\bseed (\d+) failed at step \d+, [\d.]+ s: (.*)")
 
 
@@ -228,12 +235,39 @@ def explore(scenarios, seeds, seconds, jobs):
     return outcome
 
 
+def explore_random(seconds):
+    """Random programs, in turns of a few seconds, until one fails."""
+    program = TREE / "build" / "release" / "tests" / "random" / RANDOM
+    outcome, first = Outcome(), 1
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        command = [str(program), "--no-shrink", "--seconds", str(RANDOM_TURN),
+                   "--first", str(first), "--rest", "5"]
+        done = subprocess.run(command, capture_output=True, text=True,
+                              errors="replace", check=False)
+        text = done.stdout + done.stderr
+        found = BROKEN.search(text)
+        if found:
+            outcome.scenario, outcome.seed = found[1], int(found[2])
+            outcome.seeds += 3 * (outcome.seed - first + 1)  # in each mode
+            said = re.search(r"^broken: .*?: (.*)$", text, re.M)
+            outcome.why = found[3] + (f": {said[1]}" if said else "")
+            return outcome
+        ran = int(re.search(r"random: (\d+) programs", text)[1])
+        outcome.seeds += ran
+        first += ran // 3
+    outcome.over = "no time left"
+    return outcome
+
+
 def plant(bug, scenarios, options):
     target = TREE / bug.file
     text = target.read_text()
     target.write_text(bug.applied(text))
     try:
         build(scenarios, options.jobs)
+        if options.random:
+            return explore_random(options.seconds)
         return explore(scenarios, options.seeds, options.seconds,
                        options.jobs)
     finally:
@@ -243,34 +277,71 @@ def plant(bug, scenarios, options):
 # ---- reporting ----
 
 
+def short(scenario):
+    return scenario[len("sim_"):] if scenario.startswith("sim_") else scenario
+
+
 def row(bug, outcome):
     if outcome.scenario is None:
         how = f"survived {outcome.seeds} seeds ({outcome.over})"
     else:
-        how = (f"{outcome.scenario[len('sim_'):]} after {outcome.seeds} "
+        how = (f"{short(outcome.scenario)} after {outcome.seeds} "
                f"seeds: {outcome.why[:90]}")
     return f"{bug.number} {bug.name:<26} {bug.file:<28} {how}"
 
 
-def read_found():
-    return json.loads(FOUND.read_text()) if FOUND.exists() else {}
+def read_found(path):
+    return json.loads(path.read_text()) if path.exists() else {}
 
 
-def keep(bug, outcome, scenarios):
-    found = read_found()
+def keep(path, bug, outcome, scenarios):
+    found = read_found(path)
     found[bug.path.stem] = dict(vars(outcome), scenarios=len(scenarios))
-    FOUND.write_text(json.dumps(found, indent=1))
+    path.write_text(json.dumps(found, indent=1))
 
 
-def write_table(path):
-    """Of all bugs that were tried, in this call or before."""
-    found, results = read_found(), []
+def results_of(path):
+    """(bug, outcome) of all bugs that were tried, in this call or before."""
+    found, results = read_found(path), []
     for bug in read_bugs(""):
         if bug.path.stem in found:
             outcome = Outcome()
             vars(outcome).update(found[bug.path.stem])
             results.append((bug, outcome))
+    return results
+
+
+def rows_of(results):
     caught = sum(1 for _, o in results if o.scenario is not None)
+    lines = ["| bug | what it does | in | found by | seeds | what it said |",
+             "|---|---|---|---|---|---|"]
+    for bug, o in results:
+        found = short(o.scenario) if o.scenario else "nothing"
+        why = (o.why if o.scenario else o.over).replace("|", "\\|")
+        lines.append(f"| {bug.number} {bug.name} | {bug.what} | {bug.file} | "
+                     f"{found} | {o.seeds} | {why[:160]} |")
+    return lines + ["", f"Caught {caught} of {len(results)}.", ""]
+
+
+def write_random(path):
+    """Replaces the second table of the page."""
+    first = path.read_text().partition(RANDOM_HEAD)[0].rstrip()
+    lines = ["", "", RANDOM_HEAD, "",
+             "Made by `tools/planted.py --random`: the same bugs against the "
+             "tester of random programs "
+             "([0014](design/0014-random-programs.md)), in a release build, "
+             "with threads, polled and simulated by turns. Found by: the "
+             "mode. Random programs have one node and stores in memory, so "
+             "bugs of SQLite and of the bus are out of their reach; so is, in "
+             "this build, what only a sanitizer sees.", ""]
+    path.write_text(first + "\n".join(lines + rows_of(
+        results_of(FOUND_RANDOM))))
+
+
+def write_table(path):
+    """Replaces the first table of the page."""
+    second = path.read_text().partition(RANDOM_HEAD)[1:]
+    results = results_of(FOUND)
     most = max((vars(o)["scenarios"] for _, o in results), default=0)
     lines = [
         "# Planted bugs", "",
@@ -282,21 +353,15 @@ def write_table(path):
         "The first 32 bugs were chosen by reading the sources, before the "
         "scenarios were read. A scenario checks what the rules promise; none "
         "knows of a bug.", "",
-        "| bug | what it does | in | found by | seeds | what it said |",
-        "|---|---|---|---|---|---|",
     ]
-    for bug, o in results:
-        found = o.scenario[len("sim_"):] if o.scenario else "nothing"
-        why = (o.why if o.scenario else o.over).replace("|", "\\|")
-        lines.append(f"| {bug.number} {bug.name} | {bug.what} | {bug.file} | "
-                     f"{found} | {o.seeds} | {why[:160]} |")
-    lines += ["", f"Caught {caught} of {len(results)}.", ""]
-    path.write_text("\n".join(lines))
+    path.write_text("\n".join(lines + rows_of(results)) +
+                    ("\n" if second[0] else "") + "".join(second))
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--check", action="store_true")
+    parser.add_argument("--random", action="store_true")
     parser.add_argument("--only", default="")
     parser.add_argument("--seeds", type=int, default=10000)
     parser.add_argument("--seconds", type=float, default=180)
@@ -311,9 +376,11 @@ def main():
             return 0
         copy_tree()
         scenarios = configure()
+        scenarios = [RANDOM] if options.random else scenarios
         build(scenarios, options.jobs)
-        before = explore(scenarios, min(options.seeds, 20 * len(scenarios)),
-                         options.seconds, options.jobs)
+        before = explore_random(options.seconds) if options.random else \
+            explore(scenarios, min(options.seeds, 20 * len(scenarios)),
+                    options.seconds, options.jobs)
         if before.scenario is not None:
             print(f"without any bug: {before.scenario} --seed {before.seed}: "
                   f"{before.why}")
@@ -323,9 +390,11 @@ def main():
             outcome = plant(bug, scenarios, options)
             results.append((bug, outcome))
             print(row(bug, outcome), flush=True)
-            keep(bug, outcome, scenarios)
+            keep(FOUND_RANDOM if options.random else FOUND, bug, outcome,
+                 scenarios)
             if options.table:  # what is known so far
-                write_table(options.table)
+                (write_random if options.random else
+                 write_table)(options.table)
     except Wrong as why:
         print(why)
         return 1
