@@ -125,11 +125,12 @@ static bool real(void)
     Done done = {.address = "tcp://127.0.0.1:0"};
     tr_system *sys, *us;
     tr_thread *thread;
-    TR_MUST(tr_system_open(&us));  // the client's
-    // [snippet: run]
     TR_MUST(tr_system_open(&sys));
     TR_MUST(node(sys, 0, &done));
-    TR_MUST(tr_thread_start(us, &thread, call, &(Caller){us, done.bound}));
+    TR_MUST(tr_system_open(&us));  // the client's
+    Caller caller = {us, done.bound};
+    TR_MUST(tr_thread_start(us, &thread, call, &caller));
+    // [snippet: run]
     TR_MUST(tr_system_run(sys));  // until SIGTERM or SIGINT
     tr_close_report report = {.size = sizeof(report)};
     tr_err err = tr_system_close_report(sys, PATIENCE, &report);
