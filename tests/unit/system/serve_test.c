@@ -91,9 +91,10 @@ static tr_err on_write(tr_ctx *ctx, Duplex *self, const Write *m)
 /* Writes until the connection breaks. */
 static tr_err on_flood(tr_ctx *ctx, Duplex *self, const Flood *m)
 {
+    static const char flood[64 * 1024];
     (void)m;
     for (;;) {
-        TR_TRY(tr_write(ctx, self->stream, 0, {"flood\n", 6}));
+        TR_TRY(tr_write(ctx, self->stream, 0, {flood, sizeof(flood)}));
     }
 }
 
