@@ -10,7 +10,7 @@
 #   tests/hostile/<name>_hostile.c     hostile.<name>        shared library
 #   tests/random/*.c                   random.kept           random programs
 #   tests/fence/*.c                    fence.short           paused and killed
-#   tests/{api,sim,random,style,model,install}/**/*.sh       scripts
+#   tests/{api,first_week,sim,random,style,model,install}/**/*.sh scripts
 #
 # tests/support/*.c is linked to all of them. A test's label is the first part
 # of its name. TR_TEST_SCALE in the environment scales the long ones.
@@ -213,7 +213,7 @@ endforeach()
 if(TROUPE_SCRIPTS)
     # Models, pages and packages do not depend on the compiler: one preset
     # tests them.
-    set(areas api sim random)
+    set(areas api sim random first_week)
     if(TROUPE_CROSS)
         list(APPEND areas style install model)
     endif()

@@ -23,7 +23,7 @@ import sys
 # Macros that programs never write: what declarations are made of.
 PRIVATE = re.compile(
     r"_$|_H$|^TR_(BEGIN|END)_DECLS$|^TR_(API|NODISCARD|NORETURN|PRINTF|X)$"
-    r"|^TR_STR$|^TR_(DECL|INFO|MIX4?|OPTIONAL|VAR)(_|$)|^TR_KIND_OF$")
+    r"|^TR_STR$|^TR_(CHECK|DECL|INFO|MIX4?|OPTIONAL|SHAPE|VAR|WORD[34])(_|$)|^TR_KIND_OF$")
 # Headers in the order a reader wants them.
 ORDER = ["base", "message", "actor", "supervise", "system", "cluster", "engine",
          "storage", "observe", "test", "sim"]

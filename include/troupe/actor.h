@@ -636,8 +636,6 @@ TR_API tr_err tr_reminded(tr_ctx *ctx, const void *m, tr_err err);
 
 TR_END_DECLS
 
-#ifndef __cplusplus
-
 /*
  * Messages that the library sends. An actor handles them with TR_ON like any
  * other: tr_timeout of tr_receive_timeout, tr_ask_failed of tr_ask_pipe.
@@ -645,77 +643,7 @@ TR_END_DECLS
 TR_MESSAGE(tr_timeout);
 TR_MESSAGE(tr_ask_failed, (tr_ref, to), (uint32_t, err), (const char *, text));
 
-/* ---- defining ---- */
-
-/* Handles T with tr_err fn(tr_ctx *, S *, const T *). */
-#define TR_ON(T, fn) (TRon, T, fn, 0)
-/*
- * Handles T with tr_err fn(tr_ctx *, const S *, const T *), which may run while
- * other TR_ON_READ handlers of the actor wait.
- */
-#define TR_ON_READ(T, fn) (TRread, T, fn, TR_READ_ONLY)
-/*
- * Handles T as TR_ON_READ does, and also runs while a TR_ON handler of the
- * actor waits.
- */
-#define TR_ON_INTERLEAVE(T, fn) (TRread, T, fn, TR_ALWAYS_INTERLEAVE)
-/*
- * Handles T as TR_ON does, but does not count as activity: a virtual actor that
- * gets only such messages is deactivated as idle.
- */
-#define TR_ON_QUIET(T, fn) (TRon, T, fn, TR_SUPPRESS_KEEP_ALIVE)
-/*
- * Handles T as TR_ON does, but refuses messages from other nodes with
- * TR_EFOREIGN.
- */
-#define TR_ON_LOCAL(T, fn) (TRon, T, fn, TR_LOCAL_ONLY)
-/*
- * Handles T as TR_ON does, and lets tr_remind send it (storage.h). Such
- * messages are stored, so a later version of the program may append fields to T
- * and change nothing else.
- */
-#define TR_ON_REMINDER(T, fn) (TRremind, T, fn, TR_REMINDER)
-/*
- * Handles all types that no TR_ON names, with tr_err fn(tr_ctx *, S *, const
- * tr_msg *).
- */
-#define TR_ON_ANY(fn) (TRany, any, fn, 0)
-/*
- * Sets a hook: `hook` is a member of tr_actor_def; fn takes S * where the
- * member takes void *.
- */
-#define TR_HOOK(hook, fn) (TRhook, hook, fn, 0)
-
-/*
- * Applies event E to the state, in an actor whose state is made of events
- * (storage.h). fn is void fn(S *, const E *); it changes *self as the event
- * says and does nothing else. Fields of *self may point into the event. With
- * TR_APPLY_CTX fn is void fn(tr_ctx *, S *, const E *), which may take memory
- * for fields of *self from tr_scratch and tr_textf.
- */
-#define TR_APPLY(E, fn)     (TRapply, E, fn, 0)
-#define TR_APPLY_CTX(E, fn) (TRapplyctx, E, fn, 0)
-/* Stores the state after every n events; default 100. For TR_APPLY actors. */
-#define TR_SNAPSHOT_EVERY(n) (TRset, snapshot_every, n, 0)
-/* Deletes events that a snapshot covers. For TR_APPLY actors. */
-#define TR_TRIM_EVENTS (TRset, trim_events, true, 0)
-
-/* Defines an actor kind (or behaviour) A with state S, private to this file. */
-#define TR_ACTOR(...) TR_ACTOR_(static, __VA_ARGS__, )
-/*
- * Defines an actor kind as TR_ACTOR does, for use in other files too, which
- * declare it with TR_ACTOR_DECLARE(A, S).
- */
-#define TR_ACTOR_PUBLIC(...) TR_ACTOR_(, __VA_ARGS__, )
-#define TR_ACTOR_DECLARE(A, S)                                                 \
-    typedef S A##_tr_state;                                                    \
-    extern const tr_actor_def A
-/*
- * Declares A before its TR_ACTOR, for behaviours that change into each other.
- */
-#define TR_ACTOR_FORWARD(A, S)                                                 \
-    typedef S A##_tr_state;                                                    \
-    static const tr_actor_def A
+#ifndef __cplusplus
 
 /* Names this line as the place of a call that waits. */
 #define TR_SITED_(from) __extension__(tr_at)((from), TR_HERE)
@@ -874,4 +802,89 @@ TR_MESSAGE(tr_ask_failed, (tr_ref, to), (uint32_t, err), (const char *, text));
                  TR_HERE)
 
 #endif /* !__cplusplus */
+
+/* ---- defining ---- */
+
+#pragma GCC system_header  // as macros.h explains
+
+/* Handles T with tr_err fn(tr_ctx *, S *, const T *). */
+#define TR_ON(T, fn) (TRon, T, fn, 0)
+/*
+ * Handles T with tr_err fn(tr_ctx *, const S *, const T *), which may run while
+ * other TR_ON_READ handlers of the actor wait.
+ */
+#define TR_ON_READ(T, fn) (TRread, T, fn, TR_READ_ONLY)
+/*
+ * Handles T as TR_ON_READ does, and also runs while a TR_ON handler of the
+ * actor waits.
+ */
+#define TR_ON_INTERLEAVE(T, fn) (TRread, T, fn, TR_ALWAYS_INTERLEAVE)
+/*
+ * Handles T as TR_ON does, but does not count as activity: a virtual actor that
+ * gets only such messages is deactivated as idle.
+ */
+#define TR_ON_QUIET(T, fn) (TRon, T, fn, TR_SUPPRESS_KEEP_ALIVE)
+/*
+ * Handles T as TR_ON does, but refuses messages from other nodes with
+ * TR_EFOREIGN.
+ */
+#define TR_ON_LOCAL(T, fn) (TRon, T, fn, TR_LOCAL_ONLY)
+/*
+ * Handles T as TR_ON does, and lets tr_remind send it (storage.h). Such
+ * messages are stored, so a later version of the program may append fields to T
+ * and change nothing else.
+ */
+#define TR_ON_REMINDER(T, fn) (TRremind, T, fn, TR_REMINDER)
+/*
+ * Handles all types that no TR_ON names, with tr_err fn(tr_ctx *, S *, const
+ * tr_msg *).
+ */
+#define TR_ON_ANY(fn) (TRany, any, fn, 0)
+/*
+ * Sets a hook: `hook` is a member of tr_actor_def; fn takes S * where the
+ * member takes void *.
+ */
+#define TR_HOOK(hook, fn) (TRhook, hook, fn, 0)
+
+/*
+ * Applies event E to the state, in an actor whose state is made of events
+ * (storage.h). fn is void fn(S *, const E *); it changes *self as the event
+ * says and does nothing else. Fields of *self may point into the event. With
+ * TR_APPLY_CTX fn is void fn(tr_ctx *, S *, const E *), which may take memory
+ * for fields of *self from tr_scratch and tr_textf.
+ */
+#define TR_APPLY(E, fn)     (TRapply, E, fn, 0)
+#define TR_APPLY_CTX(E, fn) (TRapplyctx, E, fn, 0)
+/* Stores the state after every n events; default 100. For TR_APPLY actors. */
+#define TR_SNAPSHOT_EVERY(n) (TRset, snapshot_every, n, 0)
+/* Deletes events that a snapshot covers. For TR_APPLY actors. */
+#define TR_TRIM_EVENTS (TRset, trim_events, true, 0)
+
+#ifndef __cplusplus
+
+/* Defines an actor kind (or behaviour) A with state S, private to this file. */
+#define TR_ACTOR(...) TR_ACTOR_(static, __VA_ARGS__, )
+/*
+ * Defines an actor kind as TR_ACTOR does, for use in other files too, which
+ * declare it with TR_ACTOR_DECLARE(A, S).
+ */
+#define TR_ACTOR_PUBLIC(...) TR_ACTOR_(, __VA_ARGS__, )
+#define TR_ACTOR_DECLARE(A, S)                                                 \
+    typedef S A##_tr_state;                                                    \
+    extern const tr_actor_def A
+/*
+ * Declares A before its TR_ACTOR, for behaviours that change into each other.
+ */
+#define TR_ACTOR_FORWARD(A, S)                                                 \
+    typedef S A##_tr_state;                                                    \
+    static const tr_actor_def A
+
+#else /* __cplusplus */
+
+#define TR_ACTOR(...)                                                          \
+    static_assert(sizeof(int) == 0,                                            \
+                  "for TR_ACTOR in C++, include <troupe/troupe.hpp>")
+#define TR_ACTOR_PUBLIC(...) TR_ACTOR(__VA_ARGS__)
+
+#endif /* __cplusplus */
 #endif

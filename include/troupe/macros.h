@@ -13,9 +13,20 @@
 
 #include <troupe/base.h>
 
-#ifndef __cplusplus
+/*
+ * Compilers report a mistake in the arguments of a macro at the line of the
+ * program that uses it, without the steps of its expansion, if the macro is of
+ * a system header.
+ */
+#pragma GCC system_header
 
 // clang-format off: macros that make code, laid out by hand
+
+#ifdef __cplusplus
+#define TR_STATIC_ASSERT_(cond, text) static_assert(cond, text)
+#else
+#define TR_STATIC_ASSERT_(cond, text) _Static_assert(cond, text)
+#endif
 
 #define TR_CAT(a, b) TR_CAT_(a, b)
 #define TR_CAT_(a, b) a##b
@@ -27,10 +38,26 @@
 #define TR_CALL(m, ...) TR_CALL_(m, __VA_ARGS__)
 #define TR_CALL_(m, ...) m(__VA_ARGS__)
 
-/* The number of arguments, 1 to 4. */
-#define TR_ARITY(...) TR_ARITY_(__VA_ARGS__, 4, 3, 2, 1, 0)
-#define TR_ARITY_(a, b, c, d, n, ...) n
+/* The number of arguments, 1 to 4; 5 if there are 5 or 6. */
+#define TR_ARITY(...) TR_ARITY_(__VA_ARGS__, 5, 5, 4, 3, 2, 1, 0)
+#define TR_ARITY_(a, b, c, d, e, f, n, ...) n
 
+/*
+ * Choose by a name: if TR_X_##name is a macro that expands to `~, a, b`, then
+ * TR_SECOND(TR_X_##name, c, d, ) is a and TR_THIRD gives b; for any other name
+ * they are c and d. So an unknown name is noticed, with a text, before it
+ * becomes code that cannot be parsed.
+ */
+#define TR_SECOND(...) TR_SECOND_(__VA_ARGS__)
+#define TR_SECOND_(a, b, ...) b
+#define TR_THIRD(...) TR_THIRD_(__VA_ARGS__)
+#define TR_THIRD_(a, b, c, ...) c
+
+/* 1 if x begins with a parenthesis, else 0. */
+#define TR_IS_TUPLE(x) TR_SECOND(TR_TUPLE_PROBE x, 0, )
+#define TR_TUPLE_PROBE(...) ~, 1
+
+#ifndef __cplusplus
 /* A wrong pointer is only a warning before gcc 14; these make it an error. */
 #define TR_CTX(ctx) _Generic((ctx), tr_ctx *: (ctx))
 #define TR_DEF(A) _Generic(&(A), const tr_actor_def *: &(A))
@@ -48,6 +75,8 @@
                               : (const type *)0)
 /* The description of T, which must be a TR_REQUEST. */
 #define TR_ASKED_(T) (&T##_tr_type + 0 * sizeof(T##_tr_reply *))
+
+#endif /* !__cplusplus */
 
 /*
  * TR_HASH("name"): a constant expression over the first 24 characters and the
@@ -163,6 +192,7 @@ enum { TR_EACH_MAX = 64 };
 #define TR_EACH_64(m, c, x, ...) m(c, 63, x) TR_EACH_63(m, c, __VA_ARGS__)
 #define TR_EACH_65(m, c, x, ...) m(c, 64, x) TR_EACH_64(m, c, __VA_ARGS__)
 
+#ifndef __cplusplus
 /*
  * The size of state S. sizeof(void) is 1 in GNU C, but an actor with a void
  * state has none.
@@ -174,9 +204,11 @@ enum { TR_EACH_MAX = 64 };
  * What TR_ACTOR makes. Each entry of its list is (word, T, fn, flags). The list
  * is walked four times; each time the word picks a macro: for a typed thunk, a
  * row of the handler table, a row of the table of events, a member of the
- * definition.
+ * definition. The assertion comes first: if the `;` before it is missing, a
+ * compiler skips the assertion and nothing else.
  */
 #define TR_ACTOR_(linkage, A, S, ...)                                          \
+    TR_STATIC_ASSERT_(sizeof(#A) > 1, "TR_ACTOR(name, state, ...)");           \
     typedef S A##_tr_state;                                                    \
     static const tr_type S##_tr_type; /* stays zero without TR_STATE */        \
     TR_EACH(TR_THUNK, (A, S), __VA_ARGS__)                                     \
@@ -192,84 +224,131 @@ enum { TR_EACH_MAX = 64 };
         .applier_count = sizeof(A##_tr_appliers) / sizeof(tr_applier) - 1,     \
         TR_EACH(TR_HOOKED, (A, S), __VA_ARGS__)}
 
-#define TR_THUNK(as, i, e) TR_CALL(TR_THUNK_I, TR_UNWRAP as, TR_UNWRAP e)
+/* The parts that differ between C and C++ (troupe.hpp). */
+#define TR_SAME_(fn, type) __builtin_types_compatible_p(__typeof__(&fn), type)
+/* fn, or a null of the type it should have: one mistake is reported once. */
+#define TR_AS_(fn, type)                                                       \
+    __builtin_choose_expr(TR_SAME_(fn, type), fn, (type)0)
+#define TR_GIVE_(type, pointer) (pointer)
+#define TR_CALLED_(ctx, ...) return __VA_ARGS__;
+#define TR_APPLY_CALLED_(ctx, ...) (void)(ctx); __VA_ARGS__;
+#define TR_DECIDED_(...) return __VA_ARGS__;
+#define TR_MEMBER_(name, value) .name = value,
+#endif /* !__cplusplus */
+
+/* An entry that is not a tuple is reported, and makes nothing else. */
+#define TR_THUNK(as, i, e) TR_CAT(TR_THUNK_, TR_IS_TUPLE(e))(as, e)
+#define TR_THUNK_0(as, e) TR_CALL(TR_NO_ENTRY_, TR_UNWRAP as, e)
+#define TR_NO_ENTRY_(A, S, e)                                                  \
+    TR_STATIC_ASSERT_(0, "TR_ACTOR(" #A "): " #e " is not an entry: write "    \
+                      "TR_ON(Message, function), TR_HOOK(hook, function) or "  \
+                      "one of their relatives");
+#define TR_THUNK_1(as, e) TR_CALL(TR_THUNK_I, TR_UNWRAP as, TR_UNWRAP e)
 #define TR_THUNK_I(A, S, word, T, fn, flags) TR_THUNK_##word(A, S, T, fn)
-#define TR_ROW(as, i, e) TR_CALL(TR_ROW_I, TR_UNWRAP as, TR_UNWRAP e)
+#define TR_ROW(as, i, e) TR_CAT(TR_ROW_, TR_IS_TUPLE(e))(as, e)
+#define TR_ROW_0(as, e)
+#define TR_ROW_1(as, e) TR_CALL(TR_ROW_I, TR_UNWRAP as, TR_UNWRAP e)
 #define TR_ROW_I(A, S, word, T, fn, flags) TR_ROW_##word(A, T, flags)
-#define TR_HOOKED(as, i, e)                                                    \
-    TR_CALL(TR_HOOKED_I, TR_UNWRAP as, TR_UNWRAP e)
+#define TR_HOOKED(as, i, e) TR_CAT(TR_HOOKED_, TR_IS_TUPLE(e))(as, e)
+#define TR_HOOKED_0(as, e)
+#define TR_HOOKED_1(as, e) TR_CALL(TR_HOOKED_I, TR_UNWRAP as, TR_UNWRAP e)
 #define TR_HOOKED_I(A, S, word, T, fn, flags) TR_HOOKED_##word(A, T, fn)
-#define TR_APPLIED(as, i, e)                                                   \
-    TR_CALL(TR_APPLIED_I, TR_UNWRAP as, TR_UNWRAP e)
+#define TR_APPLIED(as, i, e) TR_CAT(TR_APPLIED_, TR_IS_TUPLE(e))(as, e)
+#define TR_APPLIED_0(as, e)
+#define TR_APPLIED_1(as, e) TR_CALL(TR_APPLIED_I, TR_UNWRAP as, TR_UNWRAP e)
 #define TR_APPLIED_I(A, S, word, T, fn, flags) TR_APPLIED_##word(A, T)
 
 /*
  * Checks the type of fn. Handlers are called through typed thunks, because
  * calling a function through another function type is undefined.
  */
-#define TR_WANT(fn, type, text)                                                \
-    _Static_assert(__builtin_types_compatible_p(__typeof__(&fn), type), text);
+#define TR_WANT(fn, type, text) TR_STATIC_ASSERT_(TR_SAME_(fn, type), text);
+#define TR_ON_TYPE_(S, T) tr_err(*)(tr_ctx *, S *, const T *)
 #define TR_THUNK_TRon(A, S, T, fn)                                             \
-    TR_WANT(fn, tr_err(*)(tr_ctx *, S *, const T *),                           \
+    TR_WANT(fn, TR_ON_TYPE_(S, T),                                             \
             "wanted: tr_err " #fn "(tr_ctx *, " #S " *, const " #T " *)")      \
     static tr_err A##_tr_on_##T(tr_ctx *ctx, void *self, const void *m)        \
-    { return fn(ctx, self, m); }
+    { TR_CALLED_(ctx, TR_AS_(fn, TR_ON_TYPE_(S, T))(                           \
+          ctx, TR_GIVE_(S *, self), TR_GIVE_(const T *, m))) }
 #define TR_THUNK_TRremind(A, S, T, fn)                                         \
-    TR_WANT(fn, tr_err(*)(tr_ctx *, S *, const T *),                           \
+    TR_WANT(fn, TR_ON_TYPE_(S, T),                                             \
             "wanted: tr_err " #fn "(tr_ctx *, " #S " *, const " #T " *)")      \
     static tr_err A##_tr_on_##T(tr_ctx *ctx, void *self, const void *m)        \
-    { return tr_reminded(ctx, m, fn(ctx, self, m)); }
+    { TR_CALLED_(ctx, tr_reminded(ctx, m, TR_AS_(fn, TR_ON_TYPE_(S, T))(       \
+          ctx, TR_GIVE_(S *, self), TR_GIVE_(const T *, m)))) }
 #define TR_THUNK_TRread(A, S, T, fn)                                           \
-    TR_WANT(fn, tr_err(*)(tr_ctx *, const S *, const T *),                     \
+    TR_WANT(fn, TR_ON_TYPE_(const S, T),                                       \
             "wanted: tr_err " #fn "(tr_ctx *, const " #S " *, const " #T " *"  \
             ")")                                                               \
     static tr_err A##_tr_on_##T(tr_ctx *ctx, void *self, const void *m)        \
-    { return fn(ctx, self, m); }
+    { TR_CALLED_(ctx, TR_AS_(fn, TR_ON_TYPE_(const S, T))(                     \
+          ctx, TR_GIVE_(const S *, self), TR_GIVE_(const T *, m))) }
 #define TR_THUNK_TRany(A, S, any, fn)                                          \
-    TR_WANT(fn, tr_err(*)(tr_ctx *, S *, const tr_msg *),                      \
+    TR_WANT(fn, TR_ON_TYPE_(S, tr_msg),                                        \
             "wanted: tr_err " #fn "(tr_ctx *, " #S " *, const tr_msg *)")      \
     static tr_err A##_tr_on_any(tr_ctx *ctx, void *self, const void *m)        \
-    { return fn(ctx, self, m); }
-#define TR_THUNK_TRhook(A, S, hook, fn) TR_HOOK_##hook(A, S, hook, fn)
+    { TR_CALLED_(ctx, TR_AS_(fn, TR_ON_TYPE_(S, tr_msg))(                      \
+          ctx, TR_GIVE_(S *, self), TR_GIVE_(const tr_msg *, m))) }
+#define TR_THUNK_TRhook(A, S, hook, fn)                                        \
+    TR_SECOND(TR_HOOK_##hook, TR_HOOK_NONE_, )(A, S, hook, fn)
 #define TR_THUNK_TRapply(A, S, E, fn)                                          \
     TR_WANT(fn, void(*)(S *, const E *),                                       \
             "wanted: void " #fn "(" #S " *, const " #E " *)")                  \
     static void A##_tr_apply_##E(tr_ctx *ctx, void *self, const void *e)       \
-    { (void)ctx; fn(self, e); }
+    { TR_APPLY_CALLED_(ctx, TR_AS_(fn, void(*)(S *, const E *))(               \
+          TR_GIVE_(S *, self), TR_GIVE_(const E *, e))) }
 #define TR_THUNK_TRapplyctx(A, S, E, fn)                                       \
     TR_WANT(fn, void(*)(tr_ctx *, S *, const E *),                             \
             "wanted: void " #fn "(tr_ctx *, " #S " *, const " #E " *)")        \
     static void A##_tr_apply_##E(tr_ctx *ctx, void *self, const void *e)       \
-    { fn(ctx, self, e); }
+    { TR_APPLY_CALLED_(ctx, TR_AS_(fn, void(*)(tr_ctx *, S *, const E *))(     \
+          ctx, TR_GIVE_(S *, self), TR_GIVE_(const E *, e))) }
 #define TR_THUNK_TRset(A, S, member, value)
 
 #define TR_HOOK0_(A, S, hook, fn)                                              \
     TR_WANT(fn, tr_err(*)(tr_ctx *, S *),                                      \
             "wanted: tr_err " #fn "(tr_ctx *, " #S " *)")                      \
     static tr_err A##_tr_##hook(tr_ctx *ctx, void *self)                       \
-    { return fn(ctx, self); }
+    { TR_CALLED_(ctx, TR_AS_(fn, tr_err(*)(tr_ctx *, S *))(                    \
+          ctx, TR_GIVE_(S *, self))) }
 #define TR_HOOK1_(A, S, hook, fn, X)                                           \
     TR_WANT(fn, tr_err(*)(tr_ctx *, S *, X),                                   \
             "wanted: tr_err " #fn "(tr_ctx *, " #S " *, " #X ")")              \
     static tr_err A##_tr_##hook(tr_ctx *ctx, void *self, X x)                  \
-    { return fn(ctx, self, x); }
-#define TR_HOOK_pre_start(A, S, h, fn) TR_HOOK0_(A, S, h, fn)
-#define TR_HOOK_post_start(A, S, h, fn) TR_HOOK0_(A, S, h, fn)
-#define TR_HOOK_pre_stop(A, S, h, fn) TR_HOOK0_(A, S, h, fn)
-#define TR_HOOK_post_restart(A, S, h, fn) TR_HOOK0_(A, S, h, fn)
-#define TR_HOOK_on_run(A, S, h, fn) TR_HOOK0_(A, S, h, fn)
-#define TR_HOOK_post_stop(A, S, h, fn) TR_HOOK1_(A, S, h, fn, tr_reason)
-#define TR_HOOK_pre_restart(A, S, h, fn)                                       \
+    { TR_CALLED_(ctx, TR_AS_(fn, tr_err(*)(tr_ctx *, S *, X))(                 \
+          ctx, TR_GIVE_(S *, self), x)) }
+#define TR_HOOK_POST_STOP_(A, S, h, fn) TR_HOOK1_(A, S, h, fn, tr_reason)
+#define TR_HOOK_PRE_RESTART_(A, S, h, fn)                                      \
     TR_HOOK1_(A, S, h, fn, const tr_failure *)
-#define TR_HOOK_on_signal(A, S, h, fn) TR_HOOK1_(A, S, h, fn, const tr_msg *)
-#define TR_HOOK_child_terminated(A, S, h, fn)                                  \
+#define TR_HOOK_ON_SIGNAL_(A, S, h, fn) TR_HOOK1_(A, S, h, fn, const tr_msg *)
+#define TR_HOOK_CHILD_TERMINATED_(A, S, h, fn)                                 \
     TR_HOOK1_(A, S, h, fn, const tr_child_end *)
-#define TR_HOOK_decide(A, S, h, fn)                                            \
-    TR_WANT(fn, tr_directive(*)(const S *, const tr_failure *),                \
+#define TR_DECIDE_TYPE_(S) tr_directive(*)(const S *, const tr_failure *)
+#define TR_HOOK_DECIDE_(A, S, h, fn)                                           \
+    TR_WANT(fn, TR_DECIDE_TYPE_(S),                                            \
             "wanted: tr_directive " #fn "(const " #S " *, const tr_failure *"  \
             ")")                                                               \
     static tr_directive A##_tr_##h(const void *self, const tr_failure *f)      \
-    { return fn(self, f); }
+    { TR_DECIDED_(TR_AS_(fn, TR_DECIDE_TYPE_(S))(                              \
+          TR_GIVE_(const S *, self), f)) }
+#define TR_HOOK_NONE_(A, S, hook, fn)                                          \
+    TR_STATIC_ASSERT_(0, "TR_HOOK(" #hook ", " #fn "): there is no hook "      \
+                      #hook "; the hooks are pre_start, post_start, "          \
+                      "pre_stop, post_stop, pre_restart, post_restart, "       \
+                      "on_run, on_signal, decide, child_terminated");
+#define TR_HOOK_SET_(A, hook) TR_MEMBER_(hook, A##_tr_##hook)
+#define TR_HOOK_NOT_SET_(A, hook)
+/* Each hook: the macro of its thunk, and the macro that sets the member. */
+#define TR_HOOK_pre_start ~, TR_HOOK0_, TR_HOOK_SET_
+#define TR_HOOK_post_start ~, TR_HOOK0_, TR_HOOK_SET_
+#define TR_HOOK_pre_stop ~, TR_HOOK0_, TR_HOOK_SET_
+#define TR_HOOK_post_restart ~, TR_HOOK0_, TR_HOOK_SET_
+#define TR_HOOK_on_run ~, TR_HOOK0_, TR_HOOK_SET_
+#define TR_HOOK_post_stop ~, TR_HOOK_POST_STOP_, TR_HOOK_SET_
+#define TR_HOOK_pre_restart ~, TR_HOOK_PRE_RESTART_, TR_HOOK_SET_
+#define TR_HOOK_on_signal ~, TR_HOOK_ON_SIGNAL_, TR_HOOK_SET_
+#define TR_HOOK_child_terminated ~, TR_HOOK_CHILD_TERMINATED_, TR_HOOK_SET_
+#define TR_HOOK_decide ~, TR_HOOK_DECIDE_, TR_HOOK_SET_
 
 #define TR_ROW_TRon(A, T, flags) {&T##_tr_type, A##_tr_on_##T, flags},
 #define TR_ROW_TRremind(A, T, flags) {&T##_tr_type, A##_tr_on_##T, flags},
@@ -285,8 +364,9 @@ enum { TR_EACH_MAX = 64 };
 #define TR_HOOKED_TRany(A, T, fn)
 #define TR_HOOKED_TRapply(A, T, fn)
 #define TR_HOOKED_TRapplyctx(A, T, fn)
-#define TR_HOOKED_TRhook(A, hook, fn) .hook = A##_tr_##hook,
-#define TR_HOOKED_TRset(A, member, value) .member = value,
+#define TR_HOOKED_TRhook(A, hook, fn)                                          \
+    TR_THIRD(TR_HOOK_##hook, ~, TR_HOOK_NOT_SET_, )(A, hook)
+#define TR_HOOKED_TRset(A, member, value) TR_MEMBER_(member, value)
 #define TR_APPLIED_TRon(A, T)
 #define TR_APPLIED_TRremind(A, T)
 #define TR_APPLIED_TRread(A, T)
@@ -297,5 +377,4 @@ enum { TR_EACH_MAX = 64 };
 #define TR_APPLIED_TRapplyctx(A, T) {&T##_tr_type, A##_tr_apply_##T},
 
 // clang-format on
-#endif /* !__cplusplus */
 #endif

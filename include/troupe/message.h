@@ -17,6 +17,8 @@
 #include <troupe/base.h>
 #include <troupe/macros.h>
 
+#pragma GCC system_header  // as macros.h explains
+
 typedef struct tr_bytes {  // any bytes; the send copies them
     const void *at;
     size_t size;
@@ -201,8 +203,6 @@ TR_API const char *tr_ref_path(tr_from from, tr_ref ref, char *buf,
 
 TR_END_DECLS
 
-#ifndef __cplusplus
-
 /* ---- fields: (type, name), (nested|list, Message, name),
  *              (array, scalar, name), (fixed, scalar, name, count),
  *              (optional, scalar, name), (optional, nested, Message, name)
@@ -210,9 +210,11 @@ TR_END_DECLS
 
 // clang-format off: macros that make code, laid out by hand
 /*
- * The kind of a field. A type that is not in this list cannot be in a message:
- * the compiler reports an error.
+ * The kind of a field, or TR_KIND_NONE: then its type cannot be in a message,
+ * and TR_DECL reports an error.
  */
+enum { TR_KIND_NONE = 0 };
+#ifndef __cplusplus
 #define TR_KIND_OF(x)                                                          \
     _Generic((x),                                                              \
         bool: TR_KIND_BOOL,                                                    \
@@ -223,12 +225,68 @@ TR_END_DECLS
         unsigned long long: TR_KIND_UINT,                                      \
         float: TR_KIND_FLOAT, double: TR_KIND_FLOAT,                           \
         tr_ref: TR_KIND_REF, const char *: TR_KIND_TEXT,                       \
-        tr_bytes: TR_KIND_BYTES, tr_blob: TR_KIND_BLOB)
+        tr_bytes: TR_KIND_BYTES, tr_blob: TR_KIND_BLOB,                        \
+        default: TR_KIND_NONE)
+#else
+#define TR_KIND_OF(x) (tr_kind_of_<__typeof__(x)>::value)
+extern "C++" {
+/* The kind of a type; an enum has that of its underlying type, as in C. */
+template <typename T, bool is_enum = __is_enum(T)> struct tr_kind_of_ {
+    enum { value = TR_KIND_NONE };
+};
+template <typename T> struct tr_kind_of_<T, true> {
+    enum { value = tr_kind_of_<__underlying_type(T)>::value };
+};
+template <typename T> struct tr_kind_of_<const T, false> : tr_kind_of_<T> {};
+#define TR_KIND_IS_(type, kind)                                                \
+    template <> struct tr_kind_of_<type, false> { enum { value = kind }; };
+TR_KIND_IS_(bool, TR_KIND_BOOL)
+TR_KIND_IS_(char, TR_KIND_INT)
+TR_KIND_IS_(signed char, TR_KIND_INT)
+TR_KIND_IS_(short, TR_KIND_INT)
+TR_KIND_IS_(int, TR_KIND_INT)
+TR_KIND_IS_(long, TR_KIND_INT)
+TR_KIND_IS_(long long, TR_KIND_INT)
+TR_KIND_IS_(unsigned char, TR_KIND_UINT)
+TR_KIND_IS_(unsigned short, TR_KIND_UINT)
+TR_KIND_IS_(unsigned, TR_KIND_UINT)
+TR_KIND_IS_(unsigned long, TR_KIND_UINT)
+TR_KIND_IS_(unsigned long long, TR_KIND_UINT)
+TR_KIND_IS_(float, TR_KIND_FLOAT)
+TR_KIND_IS_(double, TR_KIND_FLOAT)
+TR_KIND_IS_(tr_ref, TR_KIND_REF)
+TR_KIND_IS_(const char *, TR_KIND_TEXT)
+TR_KIND_IS_(tr_bytes, TR_KIND_BYTES)
+TR_KIND_IS_(tr_blob, TR_KIND_BLOB)
+#undef TR_KIND_IS_
+}
+#endif
 
-#define TR_DECL(T, i, f) TR_CAT(TR_DECL_, TR_ARITY f) f
-#define TR_DECL_2(type, n) type n;
-#define TR_DECL_3(word, E, n) TR_DECL_##word(E, n)
-#define TR_DECL_4(word, E, n, c) TR_DECL_4_##word(E, n, c)
+/*
+ * The number of parts of a field, 2 to 4, or 0 if it is not a field. The walks
+ * below pass over a field of shape 0, so that it is reported once, by TR_DECL.
+ */
+#define TR_SHAPE(f) TR_CAT(TR_SHAPE_, TR_IS_TUPLE(f))(f)
+#define TR_SHAPE_0(f) 0
+#define TR_SHAPE_1(f) TR_CAT(TR_SHAPE_OF_, TR_ARITY f) f
+#define TR_SHAPE_OF_1(a) 0
+#define TR_SHAPE_OF_2(type, n) 2
+#define TR_SHAPE_OF_3(word, E, n) TR_SECOND(TR_WORD3_##word, 0, )
+#define TR_SHAPE_OF_4(word, E, n, c) TR_SECOND(TR_WORD4_##word, 0, )
+#define TR_SHAPE_OF_5(...) 0
+#define TR_WORD3_nested ~, 3
+#define TR_WORD3_list ~, 3
+#define TR_WORD3_array ~, 3
+#define TR_WORD3_optional ~, 3
+#define TR_WORD4_fixed ~, 4
+#define TR_WORD4_optional ~, 4
+#define TR_WALK_(walk, T, f) TR_CALL(TR_CAT(walk, TR_SHAPE(f)), T, TR_UNWRAP f)
+
+#define TR_DECL(T, i, f) TR_WALK_(TR_DECL_, T, f)
+#define TR_DECL_0(...)
+#define TR_DECL_2(T, type, n) type n;
+#define TR_DECL_3(T, word, E, n) TR_DECL_##word(E, n)
+#define TR_DECL_4(T, word, E, n, c) TR_DECL_4_##word(E, n, c)
 #define TR_DECL_nested(E, n) E n;
 #define TR_DECL_list(E, n) struct { const E *at; size_t count; } n;
 #define TR_DECL_array(E, n) struct { const E *at; size_t count; } n;
@@ -237,19 +295,54 @@ TR_END_DECLS
  * An optional field is present if .has is true. The value comes first, so its
  * offset is that of the field.
  */
-#define TR_DECL_optional(E, n)                                                 \
-    struct { E value; bool has; } n;                                           \
-    _Static_assert(TR_KIND_OF(*(E *)0) <= TR_KIND_FLOAT ||                     \
-                   TR_KIND_OF(*(E *)0) == TR_KIND_BYTES, "optional " #n ": "   \
-                   "text, blobs and refs can be none as they are");
-#define TR_DECL_4_optional(nested, E, n)                                        \
+#define TR_DECL_optional(E, n) struct { E value; bool has; } n;
+#define TR_DECL_4_optional(nested, E, n)                                       \
     TR_OPTIONAL_##nested struct { E value; bool has; } n;
 /*
  * An optional field with four parts must be (optional, nested, Message, name).
  */
 #define TR_OPTIONAL_nested
 
-#define TR_INFO(T, i, f) TR_CALL(TR_CAT(TR_INFO_, TR_ARITY f), T, TR_UNWRAP f)
+/*
+ * Reports a field that cannot be in a message, in one error whose text says why
+ * and what a field may be. The enum keeps the condition out of that error.
+ */
+#define TR_CHECK(T, i, f) TR_CAT(TR_CHECK_, TR_SHAPE(f))(T, f)
+#define TR_CHECK_0(T, f)                                                       \
+    TR_STATIC_ASSERT_(0, #T ": " #f " is not a field" TR_FIELDS_ARE_);
+#define TR_CHECK_2(T, f) TR_CALL(TR_CHECK_2_, T, TR_UNWRAP f)
+#define TR_CHECK_3(T, f) TR_CALL(TR_CHECK_3_, T, TR_UNWRAP f)
+#define TR_CHECK_4(T, f) TR_CALL(TR_CHECK_4_, T, TR_UNWRAP f)
+#define TR_CHECK_2_(T, type, n) TR_SENDABLE_(T, ((T *)0)->n, type, n)
+#define TR_CHECK_3_(T, word, E, n) TR_CHECK_##word(T, E, n)
+#define TR_CHECK_4_(T, word, E, n, c) TR_CHECK_4_##word(T, E, n)
+#define TR_CHECK_nested(T, E, n)
+#define TR_CHECK_list(T, E, n)
+#define TR_CHECK_array(T, E, n) TR_SENDABLE_(T, *((T *)0)->n.at, E, n)
+#define TR_CHECK_4_fixed(T, E, n) TR_SENDABLE_(T, *((T *)0)->n, E, n)
+#define TR_CHECK_4_optional(T, nested, E)
+#define TR_SENDABLE_(T, x, type, n)                                            \
+    enum { T##_tr_can_hold_##n = TR_KIND_OF(x) != TR_KIND_NONE };              \
+    TR_STATIC_ASSERT_(T##_tr_can_hold_##n, #T "." #n                           \
+                      ": a message cannot hold a " #type TR_FIELDS_ARE_);
+#define TR_FIELDS_ARE_                                                         \
+    "; a field is (type, name) with a number, bool, const char *, tr_ref, "    \
+    "tr_bytes or tr_blob, or (nested, Message, name), (list, Message, name), " \
+    "(array, number, name), (fixed, number, name, count) or (optional, ...)"
+#define TR_CHECK_optional(T, E, n)                                             \
+    enum {                                                                     \
+        T##_tr_kind_of_##n = TR_KIND_OF(((T *)0)->n.value),                    \
+        T##_tr_can_hold_##n = (T##_tr_kind_of_##n != TR_KIND_NONE &&           \
+                               T##_tr_kind_of_##n <= TR_KIND_FLOAT) ||         \
+                              T##_tr_kind_of_##n == TR_KIND_BYTES              \
+    };                                                                         \
+    TR_STATIC_ASSERT_(T##_tr_can_hold_##n, #T "." #n ": an optional field is " \
+                      "a number, bool or tr_bytes, or (optional, nested, "     \
+                      "Message, name); text, blobs and refs can be none as "   \
+                      "they are");
+
+#define TR_INFO(T, i, f) TR_WALK_(TR_INFO_, T, f)
+#define TR_INFO_0(...)
 #define TR_AT_(T, n) offsetof(T, n), sizeof(((T *)0)->n)
 #define TR_INFO_2(T, type, n)                                                  \
     {#n, NULL, TR_AT_(T, n), TR_KIND_OF(((T *)0)->n), 0},
@@ -262,16 +355,16 @@ TR_END_DECLS
 #define TR_ELEMENT_(E) (uint16_t)(TR_KIND_OF(*(E *)0) | sizeof(E) << 8)
 #define TR_INFO_array(T, E, n)                                                 \
     {#n, NULL, TR_AT_(T, n), TR_KIND_ARRAY, TR_ELEMENT_(E)},
-#define TR_INFO_4_fixed(T, E, n, c)                                             \
+#define TR_INFO_4_fixed(T, E, n, c)                                            \
     {#n, NULL, TR_AT_(T, n), TR_KIND_FIXED, TR_ELEMENT_(E)},
 #define TR_INFO_optional(T, E, n)                                              \
     {#n, NULL, TR_AT_(T, n), TR_KIND_OPTIONAL, TR_ELEMENT_(E)},
-#define TR_INFO_4_optional(T, nested, E, n)                                     \
+#define TR_INFO_4_optional(T, nested, E, n)                                    \
     {#n, &E##_tr_type, TR_AT_(T, n), TR_KIND_OPTIONAL, 0},
 
 /* This field's share of the schema hash; i makes the order of fields count. */
-#define TR_MIX(T, i, f)                                                        \
-    + (2u * (i) + 1) * TR_CALL(TR_CAT(TR_MIX_, TR_ARITY f), T, TR_UNWRAP f)
+#define TR_MIX(T, i, f) + (2u * (i) + 1) * TR_WALK_(TR_MIX_, T, f)
+#define TR_MIX_0(...) 0u
 #define TR_MIX_2(T, type, n)                                                   \
     (TR_HASH(#n) + 31u * (uint64_t)TR_KIND_OF(((T *)0)->n) +                   \
      (TR_KIND_OF(((T *)0)->n) < TR_KIND_REF ? sizeof(((T *)0)->n) : 0u))
@@ -281,7 +374,8 @@ TR_END_DECLS
 #define TR_MIX4_optional(nested, E, n)                                         \
     (TR_HASH(#n) + 7u * TR_HASH("optional" #E))
 
-#define TR_VAR(T, i, f) + TR_CALL(TR_CAT(TR_VAR_, TR_ARITY f), T, TR_UNWRAP f)
+#define TR_VAR(T, i, f) + TR_WALK_(TR_VAR_, T, f)
+#define TR_VAR_0(...) 0
 #define TR_VAR_2(T, type, n) (TR_KIND_OF(((T *)0)->n) >= TR_KIND_TEXT)
 #define TR_VAR_3(T, word, E, n) TR_VAR_##word(E)
 #define TR_VAR_nested(E) 1
@@ -292,37 +386,84 @@ TR_END_DECLS
 #define TR_VAR_4_fixed(E) (TR_KIND_OF(*(E *)0) >= TR_KIND_TEXT)
 #define TR_VAR_4_optional(nested) 1
 
+/*
+ * The beginning of every declaration. It is an assertion so that a missing `;`
+ * before it costs nothing else: a compiler reports the `;` and skips this.
+ */
+#define TR_NAMED_(T)                                                           \
+    TR_STATIC_ASSERT_(sizeof(#T) <= 33, #T ": the name of a message has at "   \
+                      "most 32 characters")
 #define TR_TYPE_(T, reply_type, ...)                                           \
-    _Static_assert(sizeof(#T) <= 33, "message names: at most 32 characters");  \
-    static const tr_field T##_tr_fields[] __attribute__((unused)) = {          \
+    TR_EACH(TR_CHECK, T, __VA_ARGS__)                                          \
+    TR_CONSTANT_ tr_field T##_tr_fields[] __attribute__((unused)) = {          \
         TR_EACH(TR_INFO, T, __VA_ARGS__) {NULL, NULL, 0, 0, 0, 0}};            \
-    static const tr_type T##_tr_type __attribute__((unused)) = {               \
-        #T, TR_HASH(#T) TR_EACH(TR_MIX, T, __VA_ARGS__), sizeof(T),            \
+    TR_CONSTANT_ tr_type T##_tr_type __attribute__((unused)) = {               \
+        #T, TR_HASH(#T) TR_EACH(TR_MIX, T, __VA_ARGS__), TR_SIZE_(T),          \
         TR_COUNT(__VA_ARGS__) - 1, 0 TR_EACH(TR_VAR, T, __VA_ARGS__),          \
         T##_tr_fields, reply_type}
 
-/*
- * Declares message type T: the struct and its description. It may stand in a
- * header or in a source file. The same declaration in two files is the same
- * type; with other fields it is another type.
- */
-#define TR_MESSAGE(...) TR_MESSAGE_(__VA_ARGS__, )
-#define TR_MESSAGE_(T, ...)                                                    \
+#ifndef __cplusplus
+#define TR_CONSTANT_ static const
+#define TR_SIZE_(T) sizeof(T)
+#define TR_STRUCT_(T, ...)                                                     \
     __extension__ typedef struct T { TR_EACH(TR_DECL, T, __VA_ARGS__) } T;     \
     TR_TYPE_(T, NULL, __VA_ARGS__)
-
-/* Declares a request T whose answer is an R, itself declared by TR_MESSAGE. */
-#define TR_REQUEST(...) TR_REQUEST_(__VA_ARGS__, )
-#define TR_REQUEST_(T, R, ...)                                                 \
+#define TR_ASKABLE_(T, R, ...)                                                 \
     typedef R T##_tr_reply;                                                    \
     __extension__ typedef struct T {                                           \
         TR_EACH(TR_DECL, T, __VA_ARGS__)                                       \
         R tr_reply_is[0];  /* carries the type, takes no space */              \
     } T;                                                                       \
     TR_TYPE_(T, &R##_tr_type, __VA_ARGS__)
+#else
+/*
+ * In C++ a message is a plain struct as well, of the same layout, schema and
+ * name; C and C++ files of one program can send to each other. An empty struct
+ * has no bytes of its own in C. A request has at least the alignment of its
+ * reply, as the array of no replies gives it in C.
+ */
+#define TR_CONSTANT_ inline const
+#define TR_SIZE_(T) (__is_empty(T) ? 0 : sizeof(T))
+#define TR_STRUCT_(T, ...)                                                     \
+    struct T {                                                                 \
+        TR_EACH(TR_DECL, T, __VA_ARGS__)                                       \
+        static inline const tr_type *tr_type_of();                             \
+    };                                                                         \
+    TR_TYPED_(T, NULL, __VA_ARGS__)
+#define TR_ASKABLE_(T, R, ...)                                                 \
+    typedef R T##_tr_reply;                                                    \
+    struct T##_tr_plain { TR_EACH(TR_DECL, T, __VA_ARGS__) };                  \
+    struct alignas(R) alignas(T##_tr_plain) T {                                \
+        TR_EACH(TR_DECL, T, __VA_ARGS__)                                       \
+        typedef R tr_reply_type;                                               \
+        static inline const tr_type *tr_type_of();                             \
+    };                                                                         \
+    TR_TYPED_(T, &R##_tr_type, __VA_ARGS__)
+#define TR_TYPED_(T, reply_type, ...)                                          \
+    TR_TYPE_(T, reply_type, __VA_ARGS__);                                      \
+    inline const tr_type *T::tr_type_of() { return &T##_tr_type; }             \
+    TR_NAMED_(T)
+#endif
+
+/*
+ * Declares message type T: the struct and its description. It may stand in a
+ * header or in a source file. The same declaration in two files is the same
+ * type; with other fields it is another type. In C++ it stands outside of
+ * functions, and two types of one name must be in unnamed namespaces.
+ */
+#define TR_MESSAGE(...) TR_MESSAGE_(__VA_ARGS__, )
+#define TR_MESSAGE_(T, ...) TR_NAMED_(T); TR_STRUCT_(T, __VA_ARGS__)
+
+/* Declares a request T whose answer is an R, itself declared by TR_MESSAGE. */
+#define TR_REQUEST(...) TR_REQUEST_(__VA_ARGS__, )
+#define TR_REQUEST_(T, R, ...) TR_NAMED_(T); TR_ASKABLE_(T, R, __VA_ARGS__)
 
 /* Fills in an optional field: .age = TR_SOME(42). */
+#ifndef __cplusplus
 #define TR_SOME(...) {.value = __VA_ARGS__, .has = true}
+#else
+#define TR_SOME(...) {__VA_ARGS__, true}
+#endif
 
 /*
  * Declares a state that can be stored, printed and shown. A state that needs
@@ -341,20 +482,12 @@ TR_END_DECLS
 /* The empty message: the answer to requests that are only confirmed. */
 TR_MESSAGE(tr_none);
 
+#ifndef __cplusplus
 #define tr_drop(T, value)                                                      \
     (tr_drop)(&T##_tr_type, _Generic((value), T *: (value)))
 #define tr_ref_path(from, ref, buf, size)                                      \
     __extension__(tr_ref_path)((from), (ref), (buf), (size))
+#endif
 
 // clang-format on
-#else /* __cplusplus */
-
-#define TR_IS_C_(what)                                                         \
-    static_assert(sizeof(int) == 0,                                            \
-                  what " is for C: declare messages and actors in a C file")
-#define TR_MESSAGE(...) TR_IS_C_("TR_MESSAGE")
-#define TR_REQUEST(...) TR_IS_C_("TR_REQUEST")
-#define TR_STATE(...)   TR_IS_C_("TR_STATE")
-
-#endif /* __cplusplus */
 #endif

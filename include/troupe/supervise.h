@@ -154,10 +154,10 @@ TR_API void tr_unwatch_for(tr_from from, tr_ref watcher, tr_ref ref);
 
 TR_END_DECLS
 
-#ifndef __cplusplus
-
 /* The message that tr_watch sends; handled with TR_ON like any other. */
 TR_MESSAGE(tr_terminated, (tr_ref, actor), (uint32_t, reason));
+
+#ifndef __cplusplus
 
 /*
  * Makes a policy for one call: .supervision = TR_SUPERVISE(.max_restarts = 5).

@@ -378,8 +378,6 @@ TR_API tr_ref tr_router(tr_from from, const tr_actor_def *worker,
 
 TR_END_DECLS
 
-#ifndef __cplusplus
-
 /*
  * Events that the library publishes; `at` is the time by tr_now. tr_lifecycle:
  * an actor has changed its state. tr_dead_letter: a message was not handled;
@@ -409,6 +407,8 @@ TR_MESSAGE(tr_stuck, (tr_ref, actor), (const char *, type), (int64_t, since_ns),
 TR_MESSAGE(tr_resize, (uint32_t, count));
 /* Sent to actors that called tr_on_terminate when the system closes. */
 TR_MESSAGE(tr_termination_hook);
+
+#ifndef __cplusplus
 
 #define tr_system_open(...) TR_SYSTEM_OPEN_(__VA_ARGS__, )
 #define TR_SYSTEM_OPEN_(out, ...)                                              \

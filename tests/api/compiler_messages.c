@@ -51,13 +51,15 @@ static tr_err on_sell(tr_ctx *ctx, Counter *self, const Sell *m)
 TR_ACTOR(wrong, Counter, TR_ON(Sell, on_sell));
 #endif
 #if CASE == 3
-// gcc: unknown type name 'TR_DECL_TR_ARITY'
-// clang: unknown type name 'TR_DECL_TR_ARITY'
+// gcc: Wrong: int64_t n is not a field; a field is (type, name)
+// clang: Wrong: int64_t n is not a field; a field is (type, name)
+// page: is not a field; a field is (type, name)
 TR_MESSAGE(Wrong, int64_t n);
 #endif
 #if CASE == 4
-// gcc: macro "TR_THUNK_I" requires 6 arguments
-// clang: unknown type name 'TR_THUNK_I'
+// gcc: TR_ACTOR(wrong): on_tick is not an entry: write TR_ON(
+// clang: TR_ACTOR(wrong): on_tick is not an entry: write TR_ON(
+// page: is not an entry: write TR_ON(
 TR_ACTOR(wrong, Counter, on_tick);
 #endif
 #if CASE == 5
@@ -66,10 +68,22 @@ TR_ACTOR(wrong, Counter, on_tick);
 TR_ACTOR(wrong, struct Counter);
 #endif
 #if CASE == 6
-// gcc: '_Generic' selector of type 'void *'
-// clang: controlling expression type 'void *' not compatible
-// page: '_Generic' selector of type
+// gcc: Wrong.pointer: a message cannot hold a void *; a field is
+// clang: Wrong.pointer: a message cannot hold a void *; a field is
+// page: a message cannot hold a
 TR_MESSAGE(Wrong, (void *, pointer));
+#endif
+#if CASE == 17
+// gcc: TR_HOOK(preStop, stop): there is no hook preStop; the hooks are
+// clang: TR_HOOK(preStop, stop): there is no hook preStop; the hooks are
+// page: there is no hook preStop; the hooks are
+TR_ACTOR(wrong, Counter, TR_HOOK(preStop, stop));
+#endif
+#if CASE == 18
+// gcc: expected ',' or ';' before '_Static_assert'
+// clang: expected ';' after top level declarator
+TR_MESSAGE(Wrong, (int64_t, n))
+TR_MESSAGE(Right, (int64_t, n));
 #endif
 
 tr_err body(tr_system *sys, tr_ref to);

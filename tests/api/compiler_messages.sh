@@ -49,15 +49,15 @@ for number in $(sed -n 's/^#if CASE == \([0-9]*\)$/\1/p' "$here/compiler_message
 done
 [ "$count" -ge 30 ] || failed=1
 
-# In C++ the macros are refused with a message.
+# In C++ an actor needs the other header, and the message says so.
 for compiler in g++ clang++; do
-    said=$(printf '#include <troupe/troupe.h>\nTR_MESSAGE(A, (int, n));\n' |
+    said=$(printf '#include <troupe/troupe.h>\nTR_ACTOR(a, void);\n' |
         "$compiler" -std=c++17 -x c++ -fsyntax-only \
             -I"$TR_SOURCE_DIR/include" - 2>&1) && failed=1
     case $said in
-    *'TR_MESSAGE is for C'*) ;;
+    *'in C++, include <troupe/troupe.hpp>'*) ;;
     *)
-        echo "$compiler does not say that TR_MESSAGE is for C: $said"
+        echo "$compiler does not say which header TR_ACTOR needs: $said"
         failed=1
         ;;
     esac

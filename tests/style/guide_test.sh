@@ -22,7 +22,6 @@ for page in README.md docs/guide/*.md; do
     for name in $(grep -oE '\b(tr|TR)_[A-Za-z0-9_]+' "$page" | sort -u); do
         case $name in
         *_) continue ;;  # the beginning of a name, as in TR_ON_*
-        TR_DECL_TR_ARITY) continue ;;  # a compiler's words: tests/api/compiler_messages.c
         TR_TEST_SCALE | TR_TEST_* | TR_MODEL_*) continue ;;  # of the tests
         esac
         printf '%s\n' "$names" | grep -qx "$name" ||
