@@ -253,7 +253,7 @@ uninstall: build/release/build.ninja
 requirements:
 	$(Q)tools/requirements.py
 
-SOURCES = $(shell git ls-files '*.c' '*.h')
+SOURCES = $(shell git ls-files '*.c' '*.h' '*.hpp' '*.cc')
 
 format: deps-lint
 	$(Q)clang-format-19 -i $(SOURCES)

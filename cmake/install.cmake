@@ -7,7 +7,8 @@ endif()
 include(CMakePackageConfigHelpers)
 
 file(GLOB troupe_headers CONFIGURE_DEPENDS
-    "${PROJECT_SOURCE_DIR}/include/troupe/*.h")
+    "${PROJECT_SOURCE_DIR}/include/troupe/*.h"
+    "${PROJECT_SOURCE_DIR}/include/troupe/*.hpp")
 install(FILES ${troupe_headers}
     DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/troupe")
 

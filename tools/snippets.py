@@ -10,11 +10,12 @@ is taken from the source and never written by hand:
     ```
 
 `#handler` is the region between `// [snippet: handler]` and `// [end]` in the
-source; without it the whole file is shown, without such lines.
+source (`# [snippet: handler]` in Python); without it the whole file is shown,
+without such lines.
 
 Usage: snippets.py [--write] [root]. Reports what is not current and ends with
 1, or with --write brings it up to date. Also reported, in README.md and
-docs/guide: C that comes from no source, `make` commands that do not exist;
+docs/guide: C, C++ and Python that come from no source, `make` commands that do not exist;
 and, in every document, links to files or headings that are not there.
 """
 import pathlib
@@ -25,12 +26,13 @@ BLOCK = re.compile(
     r"(<!-- snippet: (?P<what>\S+) -->\n)"
     r"(?P<fence>```(?P<lang>\w*)\n(?P<body>.*?)```\n)", re.S)
 MARK = re.compile(r"<!-- snippet: (\S+) -->\n")
-C_FENCE = re.compile(r"^```c$", re.M)
+FENCE = re.compile(r"^```(c|cpp|python)$", re.M)
+LANGUAGES = {"c": "C", "cpp": "C++", "python": "Python"}
 SHELL = re.compile(r"^```sh\n(.*?)^```$", re.M | re.S)
 LINK = re.compile(r"\]\(([^)#\s]*)(?:#([^)\s]*))?\)")
 HEADING = re.compile(r"^#+ +(.+?) *$", re.M)
-BEGIN = re.compile(r"^\s*// \[snippet: ([\w-]+)\]$")
-END = re.compile(r"^\s*// \[end\]$")
+BEGIN = re.compile(r"^\s*(?://|#) \[snippet: ([\w-]+)\]$")
+END = re.compile(r"^\s*(?://|#) \[end\]$")
 
 
 class Wrong(Exception):
@@ -94,10 +96,11 @@ def targets(root):
 def check_prose(root, document, text, report):
     known = targets(root)
     marked = {m.end() for m in MARK.finditer(text)}
-    for fence in C_FENCE.finditer(text):
+    for fence in FENCE.finditer(text):
         if fence.start() not in marked:
             line = text.count("\n", 0, fence.start()) + 1
-            report(f"{document}:{line}: C that is not from a source")
+            report(f"{document}:{line}: {LANGUAGES[fence.group(1)]} that is not "
+                   "from a source")
     for block in SHELL.finditer(text):
         for command in re.findall(r"\bmake ([^\n#]*)", block.group(1)):
             for word in command.split():

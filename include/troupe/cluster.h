@@ -200,14 +200,14 @@ TR_API void tr_forward_virtual(tr_ctx *ctx, const char *kind, const char *key,
 
 TR_END_DECLS
 
-#ifndef __cplusplus
-
 /*
  * Published when the members have changed, as this node sees it; what is a
  * tr_member_change, at the time by tr_now.
  */
 TR_MESSAGE(tr_member_event, (uint32_t, what), (uint32_t, slot),
            (uint64_t, incarnation), (const char *, address), (int64_t, at));
+
+#ifndef __cplusplus
 
 #define tr_cluster_join(sys, ...)                                              \
     (tr_cluster_join)((sys), TR_OPTIONS(tr_cluster_options, __VA_ARGS__))

@@ -234,6 +234,8 @@ enum { TR_EACH_MAX = 64 };
 #define TR_APPLY_CALLED_(ctx, ...) (void)(ctx); __VA_ARGS__;
 #define TR_DECIDED_(...) return __VA_ARGS__;
 #define TR_MEMBER_(name, value) .name = value,
+#define TR_BUILT_(ctx, S, self)
+#define TR_IF_BUILT_(S, self)
 #endif /* !__cplusplus */
 
 /* An entry that is not a tuple is reported, and makes nothing else. */
@@ -311,11 +313,19 @@ enum { TR_EACH_MAX = 64 };
     static tr_err A##_tr_##hook(tr_ctx *ctx, void *self)                       \
     { TR_CALLED_(ctx, TR_AS_(fn, tr_err(*)(tr_ctx *, S *))(                    \
           ctx, TR_GIVE_(S *, self))) }
+#define TR_HOOK_PRE_START_(A, S, hook, fn)                                     \
+    TR_WANT(fn, tr_err(*)(tr_ctx *, S *),                                      \
+            "wanted: tr_err " #fn "(tr_ctx *, " #S " *)")                      \
+    static tr_err A##_tr_##hook(tr_ctx *ctx, void *self)                       \
+    { TR_BUILT_(ctx, S, self)                                                  \
+      TR_CALLED_(ctx, TR_AS_(fn, tr_err(*)(tr_ctx *, S *))(                    \
+          ctx, TR_GIVE_(S *, self))) }
 #define TR_HOOK1_(A, S, hook, fn, X)                                           \
     TR_WANT(fn, tr_err(*)(tr_ctx *, S *, X),                                   \
             "wanted: tr_err " #fn "(tr_ctx *, " #S " *, " #X ")")              \
     static tr_err A##_tr_##hook(tr_ctx *ctx, void *self, X x)                  \
-    { TR_CALLED_(ctx, TR_AS_(fn, tr_err(*)(tr_ctx *, S *, X))(                 \
+    { TR_IF_BUILT_(S, self)                                                    \
+      TR_CALLED_(ctx, TR_AS_(fn, tr_err(*)(tr_ctx *, S *, X))(                 \
           ctx, TR_GIVE_(S *, self), x)) }
 #define TR_HOOK_POST_STOP_(A, S, h, fn) TR_HOOK1_(A, S, h, fn, tr_reason)
 #define TR_HOOK_PRE_RESTART_(A, S, h, fn)                                      \
@@ -339,7 +349,7 @@ enum { TR_EACH_MAX = 64 };
 #define TR_HOOK_SET_(A, hook) TR_MEMBER_(hook, A##_tr_##hook)
 #define TR_HOOK_NOT_SET_(A, hook)
 /* Each hook: the macro of its thunk, and the macro that sets the member. */
-#define TR_HOOK_pre_start ~, TR_HOOK0_, TR_HOOK_SET_
+#define TR_HOOK_pre_start ~, TR_HOOK_PRE_START_, TR_HOOK_SET_
 #define TR_HOOK_post_start ~, TR_HOOK0_, TR_HOOK_SET_
 #define TR_HOOK_pre_stop ~, TR_HOOK0_, TR_HOOK_SET_
 #define TR_HOOK_post_restart ~, TR_HOOK0_, TR_HOOK_SET_

@@ -232,14 +232,16 @@ enum { TR_KIND_NONE = 0 };
 extern "C++" {
 /* The kind of a type; an enum has that of its underlying type, as in C. */
 template <typename T, bool is_enum = __is_enum(T)> struct tr_kind_of_ {
-    enum { value = TR_KIND_NONE };
+    static constexpr int value = TR_KIND_NONE;
 };
 template <typename T> struct tr_kind_of_<T, true> {
-    enum { value = tr_kind_of_<__underlying_type(T)>::value };
+    static constexpr int value = tr_kind_of_<__underlying_type(T)>::value;
 };
 template <typename T> struct tr_kind_of_<const T, false> : tr_kind_of_<T> {};
 #define TR_KIND_IS_(type, kind)                                                \
-    template <> struct tr_kind_of_<type, false> { enum { value = kind }; };
+    template <> struct tr_kind_of_<type, false> {                              \
+        static constexpr int value = kind;                                     \
+    };
 TR_KIND_IS_(bool, TR_KIND_BOOL)
 TR_KIND_IS_(char, TR_KIND_INT)
 TR_KIND_IS_(signed char, TR_KIND_INT)
@@ -316,8 +318,8 @@ TR_KIND_IS_(tr_blob, TR_KIND_BLOB)
 #define TR_CHECK_2_(T, type, n) TR_SENDABLE_(T, ((T *)0)->n, type, n)
 #define TR_CHECK_3_(T, word, E, n) TR_CHECK_##word(T, E, n)
 #define TR_CHECK_4_(T, word, E, n, c) TR_CHECK_4_##word(T, E, n)
-#define TR_CHECK_nested(T, E, n)
-#define TR_CHECK_list(T, E, n)
+#define TR_CHECK_nested(T, E, n) TR_NOT_EMPTY_(T, E, n)
+#define TR_CHECK_list(T, E, n) TR_NOT_EMPTY_(T, E, n)
 #define TR_CHECK_array(T, E, n) TR_SENDABLE_(T, *((T *)0)->n.at, E, n)
 #define TR_CHECK_4_fixed(T, E, n) TR_SENDABLE_(T, *((T *)0)->n, E, n)
 #define TR_CHECK_4_optional(T, nested, E)
@@ -403,6 +405,7 @@ TR_KIND_IS_(tr_blob, TR_KIND_BLOB)
         T##_tr_fields, reply_type}
 
 #ifndef __cplusplus
+#define TR_NOT_EMPTY_(T, E, n)
 #define TR_CONSTANT_ static const
 #define TR_SIZE_(T) sizeof(T)
 #define TR_STRUCT_(T, ...)                                                     \
@@ -422,26 +425,30 @@ TR_KIND_IS_(tr_blob, TR_KIND_BLOB)
  * has no bytes of its own in C. A request has at least the alignment of its
  * reply, as the array of no replies gives it in C.
  */
+#define TR_NOT_EMPTY_(T, E, n)                                                 \
+    TR_STATIC_ASSERT_(!__is_empty(E), #T "." #n ": " #E " has no fields; it "  \
+                      "takes no room in C and one byte in C++");
 #define TR_CONSTANT_ inline const
 #define TR_SIZE_(T) (__is_empty(T) ? 0 : sizeof(T))
 #define TR_STRUCT_(T, ...)                                                     \
     struct T {                                                                 \
         TR_EACH(TR_DECL, T, __VA_ARGS__)                                       \
-        static inline const tr_type *tr_type_of();                             \
+        static constexpr const tr_type *tr_type_of();                          \
     };                                                                         \
     TR_TYPED_(T, NULL, __VA_ARGS__)
 #define TR_ASKABLE_(T, R, ...)                                                 \
     typedef R T##_tr_reply;                                                    \
     struct T##_tr_plain { TR_EACH(TR_DECL, T, __VA_ARGS__) };                  \
-    struct alignas(R) alignas(T##_tr_plain) T {                                \
+    struct alignas(TR_LARGER_(alignof(R), alignof(T##_tr_plain))) T {          \
         TR_EACH(TR_DECL, T, __VA_ARGS__)                                       \
         typedef R tr_reply_type;                                               \
-        static inline const tr_type *tr_type_of();                             \
+        static constexpr const tr_type *tr_type_of();                          \
     };                                                                         \
     TR_TYPED_(T, &R##_tr_type, __VA_ARGS__)
+#define TR_LARGER_(a, b) ((a) > (b) ? (a) : (b))
 #define TR_TYPED_(T, reply_type, ...)                                          \
     TR_TYPE_(T, reply_type, __VA_ARGS__);                                      \
-    inline const tr_type *T::tr_type_of() { return &T##_tr_type; }             \
+    constexpr const tr_type *T::tr_type_of() { return &T##_tr_type; }          \
     TR_NAMED_(T)
 #endif
 

@@ -15,8 +15,8 @@ struct Go {
 };
 
 /* What TR_MESSAGE would make in C. */
-const tr_type go_type = {"Go",    UINT64_C(0x476f), sizeof(Go), 0, 0,
-                         nullptr, nullptr};
+const tr_type go_type = {"Go", UINT64_C(0x476f), sizeof(Go), 0,
+                         0,    nullptr,          nullptr};
 
 int rethrown[3];
 
@@ -54,7 +54,7 @@ void must(tr_err err, const char *what)
     }
 }
 
-} // namespace
+}  // namespace
 
 int main()
 {

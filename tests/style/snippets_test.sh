@@ -52,6 +52,12 @@ finds 'docs/guide/a.md:1: C that is not from a source' <<'M'
 int a;
 ```
 M
+finds 'docs/guide/a.md:2: Python that is not from a source' <<'M'
+
+```python
+pass
+```
+M
 finds 'without a block' <<'M'
 <!-- snippet: examples/a.c -->
 M
