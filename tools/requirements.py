@@ -5,6 +5,8 @@ Reads docs/requirements.ids and the names of all tests, and writes the table
 docs/requirements.md. A test covers the ids that are words of its name, as in
 test_L14_a_failing_start or test_DW7_DW8_twice_is_once; a scenario or script
 covers those that its first comment names after `Covers`, up to the full stop.
+An id is reached through public headers if one of its tests is public in the
+sense of tools/public_tests.py, or is a script, which runs what a user runs.
 
 Usage: requirements.py [--check] [root]. With --check nothing is written, and
 the end is 1 if the table is not current. Ids that tests name and the list
@@ -14,6 +16,8 @@ import collections
 import pathlib
 import re
 import sys
+
+import public_tests
 
 GROUP = re.compile(r"^## (\w+) (.+)$")
 LINE = re.compile(r"^([A-Z]+\d+) (.+)$")
@@ -31,6 +35,9 @@ HEAD = """# Requirements and their tests
 Made by `make requirements` from docs/requirements.ids and the names of the
 tests; not edited by hand. An X in brackets is the resolution that decides
 where requirements disagree, and its tests are those to look at.
+
+The column *public* says whether one of the tests reaches the requirement as a
+program does, through the installed headers only (tools/public_tests.py).
 
 """
 
@@ -54,58 +61,79 @@ def test_name(root, path):
     return ".".join(folders + (SUFFIX.sub("", parts[-1]),))
 
 
+def ids_of(name):
+    """The ids in the name of a test."""
+    for word in RULE.sub("rule", name).split("_")[1:]:
+        word = LEADING_ZEROS.sub("", word.upper())
+        if ID.fullmatch(word):
+            yield word
+
+
 def find_tests(root):
-    """id -> names of the tests, and where an id was named."""
-    covered = collections.defaultdict(set)
+    """id -> names of its tests, and the ids that a public test covers."""
+    covered, public = collections.defaultdict(set), set()
     for path in sorted((root / "tests").rglob("*")):
         if path.suffix not in (".c", ".sh") or not path.is_file():
             continue
         text = path.read_text(errors="replace")
+        script = path.suffix == ".sh"
+        outer = set() if script else public_tests.tests_of(root, path)[0]
         for name in TEST.findall(text):
-            for word in RULE.sub("rule", name).split("_")[1:]:
-                word = LEADING_ZEROS.sub("", word.upper())
-                if ID.fullmatch(word):
-                    covered[word].add(name)
+            for word in ids_of(name):
+                covered[word].add(name)
+                if name in outer:
+                    public.add(word)
         for words in COVERS.findall(text[:4000]):
             for word in ID.findall(words):
                 covered[word].add(test_name(root, path))
-    return covered
+                if script or public_tests.is_public(root, path):
+                    public.add(word)
+    return covered, public
 
 
 def cell(names):
     return "<br>".join(f"`{name}`" for name in sorted(names))
 
 
-def table(groups, covered):
-    out, summary, opened = [], [], []
+def table(groups, covered, public):
+    out, summary, opened, inner = [], [], [], []
     for group, title, entries in groups:
-        done = sum(1 for name, _ in entries if covered.get(name))
-        summary.append(f"| {group} | {title} | {len(entries)} | {done} |")
-        opened += [name for name, _ in entries if not covered.get(name)]
-        out.append(f"\n## {group}: {title}\n\n| id | what | tests |\n"
-                   "|---|---|---|")
+        names = [name for name, _ in entries]
+        done = [name for name in names if covered.get(name)]
+        outer = [name for name in done if name in public]
+        summary.append(f"| {group} | {title} | {len(names)} | {len(done)} | "
+                       f"{len(outer)} |")
+        opened += [name for name in names if name not in done]
+        inner += [name for name in done if name not in outer]
+        out.append(f"\n## {group}: {title}\n\n| id | what | public | tests |\n"
+                   "|---|---|---|---|")
         for name, text in entries:
             tests = covered.get(name)
-            out.append(f"| {name} | {text} | "
+            reached = "" if not tests else "yes" if name in public else "no"
+            out.append(f"| {name} | {text} | {reached} | "
                        f"{cell(tests) if tests else '**open**'} |")
     total = sum(len(entries) for _, _, entries in groups)
-    summary.append(f"| **all** | | {total} | {total - len(opened)} |")
-    return (HEAD + "| group | about | ids | with a test |\n|---|---|---|---|\n"
-            + "\n".join(summary) + "\n" + "\n".join(out) + "\n", opened)
+    done = total - len(opened)
+    summary.append(f"| **all** | | {total} | {done} | {done - len(inner)} |")
+    return (HEAD + "| group | about | ids | with a test | public |\n"
+            "|---|---|---|---|---|\n" + "\n".join(summary)
+            + "\n\nOnly tests that see internals reach: "
+            + (", ".join(inner) or "none") + ".\n"
+            + "\n".join(out) + "\n", opened, inner)
 
 
 def main():
     args = [a for a in sys.argv[1:] if a != "--check"]
     check = "--check" in sys.argv[1:]
     root = pathlib.Path(args[0] if args
-                        else pathlib.Path(__file__).resolve().parent.parent)
+                        else pathlib.Path(__file__).parent.parent).resolve()
     groups = read_ids(root / "docs/requirements.ids")
     known = {name for _, _, entries in groups for name, _ in entries}
-    covered = find_tests(root)
+    covered, public = find_tests(root)
     for word in sorted(set(covered) - known):
         print(f"requirements: {word} is unknown: "
               + ", ".join(sorted(covered[word])))
-    text, opened = table(groups, covered)
+    text, opened, inner = table(groups, covered, public)
     path = root / "docs/requirements.md"
     if check:
         current = path.exists() and path.read_text() == text
@@ -114,7 +142,8 @@ def main():
                   "make requirements")
         return 0 if current else 1
     path.write_text(text)
-    print(f"requirements: {len(known)} ids, {len(opened)} open")
+    print(f"requirements: {len(known)} ids, {len(opened)} open, "
+          f"{len(inner)} only by tests that see internals")
     return 0
 
 

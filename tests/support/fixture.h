@@ -13,6 +13,7 @@
 #ifndef TEST_SUPPORT_FIXTURE_H
 #define TEST_SUPPORT_FIXTURE_H
 
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -24,8 +25,6 @@
 
 #include <troupe/troupe.h>
 
-#include "base/lock.h"
-
 enum { STAGE_SEEDS = 6, STAGE_LOG = 1 << 14 };
 
 typedef struct stage {
@@ -34,7 +33,7 @@ typedef struct stage {
     tr_probe *probe;
     tr_ref to;         // of the probe
     tr_probe *deaths;  // watches actors; apart, because ends overtake mail
-    tri_lock log_lock;
+    pthread_mutex_t log_lock;
     tr_err failure;  // that closing must return; TR_OK at the beginning
     size_t log_used;
     char log[STAGE_LOG];  // as many lines as fit
@@ -266,21 +265,21 @@ static inline tr_ref bear(stage *s, tr_ref parent,
 static inline void stage_keep_log(void *user, const tr_log_record *record)
 {
     stage *s = user;
-    tri_lock_take(&s->log_lock);
+    pthread_mutex_lock(&s->log_lock);
     int n = snprintf(s->log + s->log_used, STAGE_LOG - s->log_used,
                      "%d %s %s\n", record->level,
                      record->path != NULL ? record->path : "-", record->text);
     if (n > 0 && s->log_used + (size_t)n < STAGE_LOG) {
         s->log_used += (size_t)n;
     }
-    tri_lock_drop(&s->log_lock);
+    pthread_mutex_unlock(&s->log_lock);
 }
 
 static inline bool stage_logged(stage *s, const char *text)
 {
-    tri_lock_take(&s->log_lock);
+    pthread_mutex_lock(&s->log_lock);
     bool found = strstr(s->log, text) != NULL;
-    tri_lock_drop(&s->log_lock);
+    pthread_mutex_unlock(&s->log_lock);
     return found;
 }
 
@@ -290,6 +289,7 @@ static inline void stage_open(stage *s, uint64_t seed,
 {
     tr_system_options o = {.size = sizeof(o), .workers = 2};
     memset(s, 0, sizeof(*s));
+    pthread_mutex_init(&s->log_lock, NULL);
     if (options != NULL) {
         o = *options;
     }

@@ -167,7 +167,7 @@ static void test_L3_L4_L5_X5_MB21_mail_waits_for_the_start(void **state)
     virtually(mail_before_the_start);
 }
 
-static void mail_while_failed(stage *s)
+static void mail_while_restarting(stage *s)
 {
     // The delay keeps it in RESTARTING for ten seconds.
     tr_ref a = PLAY(s, "a", (.says = POST_RESTART),
@@ -184,10 +184,93 @@ static void mail_while_failed(stage *s)
     assert_int_equal(tr_state_of(s->sys, a), TR_STATE_RUNNING);
 }
 
-static void test_L8_L9_X5_mail_waits_during_a_restart(void **state)
+static void test_L9_X5_mail_waits_during_a_restart(void **state)
 {
     (void)state;
-    virtually(mail_while_failed);
+    virtually(mail_while_restarting);
+}
+
+/* What a culprit, its judge and the test have seen. */
+typedef struct trial {
+    _Atomic uint32_t failures, decisions;
+    _Atomic uint32_t early;  // messages handled between the two
+} trial;
+
+typedef struct Culprit {
+    trial *seen;
+    tr_ref probe;
+} Culprit;
+
+static tr_err culprit_fails(tr_ctx *ctx, Culprit *self, const Fail *m)
+{
+    (void)m;
+    self->seen->failures++;
+    return tr_fail(ctx, TR_EUSER, "guilty");
+}
+
+static tr_err culprit_says(tr_ctx *ctx, Culprit *self, const Say *m)
+{
+    self->seen->early += self->seen->failures != self->seen->decisions;
+    tr_tell(ctx, self->probe, Note, .text = m->text);
+    return TR_OK;
+}
+
+TR_ACTOR(culprit, Culprit, TR_ON(Fail, culprit_fails),
+         TR_ON(Say, culprit_says));
+
+typedef struct Judge {
+    trial *seen;
+    tr_ref probe;
+    tr_directive decision;
+} Judge;
+
+/* All messages are in the mailbox of the child before it runs. */
+static tr_err judge_starts(tr_ctx *ctx, Judge *self)
+{
+    tr_ref child = tr_spawn(
+        ctx, culprit, .supervision = TR_SUPERVISE(.max_restarts = TR_UNLIMITED),
+        TR_INIT(culprit, .seen = self->seen, .probe = self->probe));
+    for (int i = 0; i < 3; i++) {
+        tr_tell(ctx, child, Fail);
+        tr_tell(ctx, child, Say, .text = "held");
+    }
+    return tr_ref_err(child);
+}
+
+static tr_directive judge_decides(const Judge *self, const tr_failure *failure)
+{
+    (void)failure;
+    self->seen->decisions++;
+    return self->decision;
+}
+
+TR_ACTOR(judge, Judge, TR_HOOK(pre_start, judge_starts),
+         TR_HOOK(decide, judge_decides));
+
+static void mail_while_failed(stage *s)
+{
+    static const tr_directive decisions[] = {TR_RESUME, TR_RESTART};
+    for (int i = 0; i < 2; i++) {
+        trial seen = {0};
+        tr_ref a = tr_spawn(s->sys, judge,
+                            TR_INIT(judge, .seen = &seen, .probe = s->to,
+                                    .decision = decisions[i]));
+        for (int k = 0; k < 3; k++) {
+            heard(s, "held");
+        }
+        assert_int_equal(seen.failures, 3);
+        assert_int_equal(seen.decisions, 3);
+        assert_int_equal(seen.early, 0);
+        watch_end(s, a);
+        tr_stop(s->sys, a);
+        assert_int_equal(ended(s, a), TR_STOPPED);
+    }
+}
+
+static void test_L8_X5_mail_waits_for_the_decision(void **state)
+{
+    (void)state;
+    everywhere(mail_while_failed);
 }
 
 static void mail_while_stopping(stage *s)
@@ -289,7 +372,8 @@ int main(void)
         cmocka_unit_test(test_L21_X7_the_state_of_a_ref_can_be_read),
         cmocka_unit_test(test_L19_the_last_states_are_kept),
         cmocka_unit_test(test_L3_L4_L5_X5_MB21_mail_waits_for_the_start),
-        cmocka_unit_test(test_L8_L9_X5_mail_waits_during_a_restart),
+        cmocka_unit_test(test_L9_X5_mail_waits_during_a_restart),
+        cmocka_unit_test(test_L8_X5_mail_waits_for_the_decision),
         cmocka_unit_test(test_L6_L7_L10_K2_X5_a_stopping_actor_refuses_mail),
         cmocka_unit_test(test_L4_L15_L18_hooks_run_in_their_states),
         cmocka_unit_test(test_L17_a_stop_goes_on_when_its_hooks_fail),

@@ -4,6 +4,7 @@
  */
 #include "support/fixture.h"
 
+#include <sched.h>
 #include <stdatomic.h>
 
 /* ---- the states ---- */
@@ -187,7 +188,7 @@ static void tree_grows(stage *s, bool watched)
     assert_int_equal(sum->number, TREE);
     assert_int_equal(ended(s, top), TR_STOPPED);
     while (lives(s) != before) {
-        tri_lock_yield();  // the end is counted after the notice is sent
+        sched_yield();  // the end is counted after the notice is sent
     }
     quiet(s);
 }
@@ -268,7 +269,7 @@ static tr_err on_stay(tr_ctx *ctx, Sitter *self, const Stay *m)
     tr_stop(ctx, tr_self(ctx));
     // Acquire: pairs with the test's store.
     while (!atomic_load_explicit(self->out, memory_order_acquire)) {
-        tri_lock_yield();
+        sched_yield();
     }
     return TR_OK;
 }
