@@ -7,6 +7,10 @@
  * Invariant: turn and thread share the job until one of them moves its state
  * away from SHARED. If the thread does (DONE), it wakes the turn, which frees
  * the job; if the turn does (LEFT), the thread frees it after the call.
+ *
+ * Invariant: jobs wait in the queue only while a slot is STARTING or RUNNING.
+ * A slot is reserved with the lock and its thread is started without: that is
+ * a system call. If it fails and no other slot is left, the jobs are answered.
  */
 #include "system/blocking.h"
 
@@ -28,6 +32,8 @@
 #include "troupe/system.h"
 
 enum { SHARED, LEFT, DONE };  // job.state
+
+typedef enum slot_state { FREE, STARTING, RUNNING } slot_state;
 
 typedef struct job {
     struct job *next;
@@ -132,37 +138,10 @@ static void thread_main(void *arg)
     }
 }
 
-/*
- * Starts one more thread if fewer are idle than jobs would wait. Returns false
- * if there is no thread at all. With the lock.
- */
-static bool ensure_thread(tri_blocking *blocking)
+/* Adds the job to the end of the queue. With the lock. */
+static void job_push(tri_blocking *blocking, job *added)
 {
     tri_lock_assert_held(&blocking->lock);
-    tr_system *sys = blocking->sys;
-    uint32_t max = sys->options.blocking_threads < TRI_BLOCKING_MAX
-                       ? sys->options.blocking_threads
-                       : TRI_BLOCKING_MAX;
-    if (blocking->queued >= blocking->idle_threads &&
-        blocking->thread_count < max &&
-        sys->world->ops->thread_start(
-            sys->world, &blocking->threads[blocking->thread_count], "tr-block",
-            thread_main, blocking) == TR_OK) {
-        blocking->thread_count++;
-    }
-    return blocking->thread_count > 0;
-}
-
-/* Queues the job and wakes a thread. Takes the job on TR_OK. */
-static tr_err job_put(tri_blocking *blocking, job *added)
-{
-    TRI_CHECK(added != NULL);
-    tri_world *world = blocking->sys->world;
-    tri_lock_take(&blocking->lock);
-    if (!ensure_thread(blocking)) {
-        tri_lock_drop(&blocking->lock);
-        return TR_ELIMIT;
-    }
     blocking->queued++;
     if (blocking->last != NULL) {
         blocking->last->next = added;
@@ -170,12 +149,87 @@ static tr_err job_put(tri_blocking *blocking, job *added)
         blocking->first = added;
     }
     blocking->last = added;
+}
+
+/*
+ * Reserves a slot for one more thread. Returns NULL if none is needed, because
+ * enough threads are idle, or none is allowed. With the lock.
+ */
+static tri_blocking_slot *slot_reserve(tri_blocking *blocking)
+{
+    tri_lock_assert_held(&blocking->lock);
+    uint32_t max = blocking->sys->options.blocking_threads;
+    max = max < TRI_BLOCKING_MAX ? max : TRI_BLOCKING_MAX;
+    if (blocking->queued < blocking->idle_threads ||
+        blocking->thread_count >= max) {
+        return NULL;
+    }
+    tri_blocking_slot *slot = blocking->slots;
+    while (slot->state != FREE) {
+        slot++;
+    }
+    TRI_CHECK(slot < blocking->slots + max);
+    slot->state = STARTING;
+    blocking->thread_count++;
+    return slot;
+}
+
+/* Gives a slot back whose thread did not start; answers jobs without thread. */
+static void slot_return(tri_blocking *blocking, tri_blocking_slot *slot)
+{
+    job *lost = NULL;
+    tri_lock_take(&blocking->lock);
+    TRI_CHECK(slot->state == STARTING);
+    slot->state = FREE;
+    blocking->thread_count--;
+    if (blocking->thread_count == 0) {
+        lost = blocking->first;
+        blocking->first = blocking->last = NULL;
+        blocking->queued = 0;
+    }
     tri_lock_drop(&blocking->lock);
+    while (lost != NULL) {
+        job *next = lost->next;  // job_done may free the job
+        job_done(blocking->sys, lost, TR_ELIMIT);
+        lost = next;
+    }
+}
+
+/* Starts the thread of a reserved slot. Without the lock: a system call. */
+static void slot_start(tri_blocking *blocking, tri_blocking_slot *slot)
+{
+    tri_world *world = blocking->sys->world;
+    if (world->ops->thread_start(world, &slot->thread, "tr-block", thread_main,
+                                 blocking) != TR_OK) {
+        slot_return(blocking, slot);
+        return;
+    }
+    tri_lock_take(&blocking->lock);
+    slot->state = RUNNING;
+    tri_lock_drop(&blocking->lock);
+}
+
+/*
+ * Queues the job, starts a thread for it if that is needed, and wakes one. The
+ * turn then waits for the job, which is answered with TR_ELIMIT if there is no
+ * thread at all.
+ */
+static void job_put(tri_blocking *blocking, job *added)
+{
+    TRI_CHECK(added != NULL);
+    tri_world *world = blocking->sys->world;
+    tri_lock_take(&blocking->lock);
+    tri_blocking_slot *slot = slot_reserve(blocking);
+    TRI_CHECK(blocking->thread_count > 0);  // at least one is allowed
+    job_push(blocking, added);
+    tri_lock_drop(&blocking->lock);
+    if (slot != NULL) {
+        slot_start(blocking, slot);
+    }
     // Release: after the queue; pairs with job_take, whose park fails if it
     // has read the old word.
     atomic_fetch_add_explicit(&blocking->word, 1, memory_order_acq_rel);
     world->ops->wake(world, &blocking->word, 1);
-    return TR_OK;
 }
 
 /* Queues the job and parks until it is done. Frees it unless it is LEFT. */
@@ -187,12 +241,7 @@ static tr_err run_job(tr_ctx *ctx, tri_io *io, job_wait *wait)
         free(mine);
         return err;
     }
-    err = job_put(&io->blocking, mine);
-    if (err != TR_OK) {
-        tri_wait_finish(ctx, &wait->wait);
-        free(mine);
-        return err;
-    }
+    job_put(&io->blocking, mine);
     err = tri_park(ctx, &wait->wait);
     tri_wait_finish(ctx, &wait->wait);
     if (!wait->left) {  // otherwise the thread may have freed it already
@@ -240,7 +289,10 @@ void tri_blocking_close(tri_blocking *blocking)
     atomic_store_explicit(&blocking->closing, true, memory_order_release);
     atomic_fetch_add_explicit(&blocking->word, 1, memory_order_acq_rel);
     world->ops->wake(world, &blocking->word, UINT32_MAX);
-    for (uint32_t i = 0; i < blocking->thread_count; i++) {
-        world->ops->thread_join(world, blocking->threads[i]);
+    for (uint32_t i = 0; i < TRI_BLOCKING_MAX; i++) {
+        TRI_CHECK(blocking->slots[i].state != STARTING);  // no turn is left
+        if (blocking->slots[i].state == RUNNING) {
+            world->ops->thread_join(world, blocking->slots[i].thread);
+        }
     }
 }
