@@ -97,7 +97,7 @@ typedef struct tr_spawn_options {
     tr_drain drain;
     tr_ref drain_to;
     tr_storage *storage;  // *self is loaded from it; for tr_persist
-    bool watch;           // the parent watches it from the beginning
+    bool watch;           // the caller watches it from the beginning
     bool joinable;        // result and final state are kept until tr_join
     bool auto_stop;       // ends when the last tr_handle is dropped
     const tr_serializer *serializer;  // format of what is stored; default: JSON
@@ -155,7 +155,8 @@ typedef struct tr_applier {
  * pre_restart runs before a restart, post_restart after the post_start of each
  * start but the first. pre_stop runs before the children are stopped, unless
  * the start has failed; post_stop runs when they have ended, once per
- * incarnation. on_signal gets a
+ * incarnation, and may wait within the rest of the stop time-out: with the
+ * reason TR_FORCED its waits return TR_ESTOPPED at once. on_signal gets a
  * tr_terminated, tr_timeout, tr_ask_failed or tr_termination_hook that no
  * handler takes. decide decides on the failure of a child. child_terminated is
  * called once for each child that has ended, without a watch, after its
@@ -460,6 +461,7 @@ TR_API tr_ref tr_lookup(tr_from from, const char *path);
  * made, returns nobody, and tr_ref_err says why: TR_EINVAL, TR_EEXIST (the
  * name), TR_ENOENT (the dispatcher), TR_ENOMEM, TR_ESTOPPED (the parent is
  * ending), TR_ECLOSED, TR_ELIMIT (no more threads). tr_error_text says more.
+ * Nothing is watched then: with .watch no tr_terminated comes.
  */
 TR_API tr_ref tr_spawn(tr_from from, const tr_actor_def *def,
                        const tr_spawn_options *options);

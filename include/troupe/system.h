@@ -2,9 +2,9 @@
  * system.h - the runtime: opening, closing, dispatchers, events, routers.
  *
  * A system owns its actors, its worker threads and the tree of its actors:
- * /user for the program's actors, /system for the library's, /temp for outside
- * threads that wait, /deadLetters. Several systems may be open in one process;
- * they share nothing.
+ * /user for the program's actors, /system for the library's, /temp for
+ * temporary actors (tr_spawn_temp) and outside threads that wait, /deadLetters.
+ * Several systems may be open in one process; they share nothing.
  *
  * The event stream passes what the library and the program publish to
  * subscribers, as ordinary messages. A publisher never waits for a subscriber:
@@ -206,10 +206,11 @@ TR_API TR_NODISCARD tr_err tr_system_open(tr_system **out,
  * which must not be used any more, whatever is returned. TR_ETIMEDOUT means
  * that actors did not end in time and were forced; if a handler never returned,
  * the memory of the system stays allocated. timeout 0 means the system's
- * close_timeout; below 0 the actors get no time. If the system has ended because of a failure, the error of
- * that failure is returned, also if actors were forced, and tr_error_text(NULL)
- * has its text; so a program can end with `return tr_system_close(sys, 0) !=
- * TR_OK`. Calling it from a handler fails a check.
+ * close_timeout; below 0 the actors get no time. If the system has ended
+ * because of a failure, the error of that failure is returned, also if actors
+ * were forced, and tr_error_text(NULL) has its text; so a program can end with
+ * `return tr_system_close(sys, 0) != TR_OK`. Calling it from a handler fails a
+ * check.
  * Errors: TR_ETIMEDOUT, or the error of the failure that ended the system.
  */
 TR_API tr_err tr_system_close(tr_system *sys, tr_nanos timeout);
@@ -307,6 +308,18 @@ TR_API void tr_thread_join(tr_system *sys, tr_thread *thread);
  */
 TR_API tr_ref tr_top_level(tr_system *sys, const tr_actor_def *def,
                            const tr_spawn_options *options);
+
+/*
+ * Spawns a temporary actor: a child of /temp, not of the caller, so it goes on
+ * when the caller ends or restarts. For work that belongs to no other actor,
+ * such as collecting the answers to one request; it stops itself when that is
+ * done. It is never restarted: a failure stops it, alone, unless its policy
+ * says TR_RESUME or TR_ESCALATE. With .watch the caller watches it. Those that
+ * are left when the system ends are stopped after /user. Otherwise as tr_spawn,
+ * with its errors; a handler may pass ctx, any thread sys.
+ */
+TR_API tr_ref tr_spawn_temp(tr_from from, const tr_actor_def *def,
+                            const tr_spawn_options *options);
 
 /* ---- events and topics ---- */
 
@@ -421,6 +434,11 @@ TR_MESSAGE(tr_termination_hook);
 #define tr_top_level(sys, ...) TR_TOP_LEVEL_(sys, __VA_ARGS__, )
 #define TR_TOP_LEVEL_(sys, A, ...)                                             \
     (tr_top_level)((sys), TR_DEF(A), TR_OPTIONS(tr_spawn_options, __VA_ARGS__))
+
+#define tr_spawn_temp(from, ...) TR_SPAWN_TEMP_(from, __VA_ARGS__, )
+#define TR_SPAWN_TEMP_(from, A, ...)                                           \
+    __extension__(tr_spawn_temp)(                                              \
+        (from), TR_DEF(A), TR_OPTIONS_ANY_(tr_spawn_options, __VA_ARGS__))
 
 #define tr_subscribe(ctx, T)        (tr_subscribe)(TR_CTX(ctx), &T##_tr_type)
 #define tr_unsubscribe(ctx, T)      (tr_unsubscribe)(TR_CTX(ctx), &T##_tr_type)

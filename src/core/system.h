@@ -78,8 +78,8 @@ struct tr_system {
     tri_worker *driven_worker;  // the only one, if a world or tr_poll drives
     _Atomic(uintptr_t) driver;  // the thread that calls tr_poll: poll.c
     _Atomic(bool) driving;      // a thread is in tr_poll
-    tri_cell *root, *user, *system;
-    uint64_t root_id, user_id, system_id;
+    tri_cell *root, *user, *system, *temp;
+    uint64_t root_id, user_id, system_id, temp_id;
     struct tri_pollfd *pollfd;      // of tr_poll_fd
     _Atomic(uint32_t) terminating;  // 1: the shutdown has begun
     void *layers;                   // the system layer's part: layers.h

@@ -1,9 +1,9 @@
 /*
  * guardian.c - the actors at the top of the tree.
  *
- * A guardian that fails ends, and then the root ends the system. /user and
- * /system supervise what is below them; /deadLetters and /temp are only places
- * in the tree: outside threads that ask have paths below /temp, but no actors.
+ * A guardian that fails ends, and then the root ends the system. /user, /system
+ * and /temp supervise what is below them; /deadLetters is only a place in the
+ * tree. Outside threads that ask also have paths below /temp, but no actors.
  */
 #include "system/guardian.h"
 
@@ -87,13 +87,12 @@ tr_err tri_guardians_spawn(tr_system *sys)
     plan letters = plan_of("deadLetters"), temp = plan_of("temp");
     plan user = plan_of_user(&sys->options);
     uint64_t id;
-    tri_cell *cell;
     TR_TRY(spawn_guardian(sys, NULL, &root, &sys->root, &sys->root_id));
     TR_TRY(
         spawn_guardian(sys, sys->root, &system, &sys->system, &sys->system_id));
     TR_TRY(spawn_guardian(sys, sys->root, &letters,
                           &tri_layers_of(sys)->guardians.dead_letters, &id));
-    TR_TRY(spawn_guardian(sys, sys->root, &temp, &cell, &id));
+    TR_TRY(spawn_guardian(sys, sys->root, &temp, &sys->temp, &sys->temp_id));
     // The last one: one of the program runs at once, and uses the others.
     return spawn_guardian(sys, sys->root, &user, &sys->user, &sys->user_id);
 }

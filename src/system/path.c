@@ -184,9 +184,12 @@ tr_ref(tr_lookup)(tr_from from, const char *path)
         ref = find_below(sys, ctx != NULL ? ctx->cell : sys->user, path);
     } else {
         tri_top_levels_close(sys);
-        ref = strncmp(path, TEMP, strlen(TEMP)) == 0
-                  ? find_outside(sys, path)
-                  : find_below(sys, sys->root, path);
+        if (strncmp(path, TEMP, strlen(TEMP)) == 0) {
+            ref = find_outside(sys, path);
+        }
+        if (ref.cell == 0) {  // not an outside thread: an actor
+            ref = find_below(sys, sys->root, path);
+        }
     }
     if (ref.cell == 0) {
         tri_error_set(ctx, "no actor has the path %s%s; tr_tree shows all",

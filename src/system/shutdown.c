@@ -1,10 +1,10 @@
 /*
  * shutdown.c - the end of a system.
  *
- * Its phases: the termination hooks below /user, /user, the other hooks, the
- * virtual actors, the extra top levels, the event listener, /system, the root,
- * and then the threads (rule 40 (tr_system_close)). Every phase has a deadline;
- * an actor that misses it is named in the log and forced.
+ * Its phases: the termination hooks below /user, /user, the other hooks, /temp,
+ * the virtual actors, the extra top levels, the event listener, /system, the
+ * root, and then the threads (rule 40 (tr_system_close)). Every phase has a
+ * deadline; an actor that misses it is named in the log and forced.
  */
 #include "system/shutdown.h"
 
@@ -51,6 +51,8 @@
 #define JOIN_RETRY TR_MS(10)  // after a join for which there was no memory
 #define SPAN_MAX   (TR_FOREVER / 4)  // of a close: now + span must not overflow
 #define LAST_GRACE TR_SECONDS(1)     // for the root and the last actors
+
+enum { DEPTH_MAX = 1 << 20 };  // of the tree; deeper actors are not named
 
 static tri_shutdown *shutdown_of(tr_system *sys)
 {
@@ -201,10 +203,26 @@ static void log_late(tr_system *sys, const tr_actor_info *late)
 }
 
 /*
- * Logs and counts the actors that did not stop, and ends their waits with
- * TR_ECLOSED (rule 8 (a wait ends early)).
+ * True if the cell is `top` or below it. Actors in between may end meanwhile:
+ * the memory of a cell stays a cell, and the walk has a limit.
  */
-static void name_late(tr_system *sys)
+static bool is_below(const tri_cell *top, tri_cell *cell)
+{
+    TRI_CHECK(top != NULL);
+    for (uint32_t i = 0; i < DEPTH_MAX && cell != NULL; i++) {
+        if (cell == top) {
+            return true;
+        }
+        cell = tri_cell_parent(cell);
+    }
+    return false;
+}
+
+/*
+ * Logs and counts the actors at or below `top` that did not stop, and ends
+ * their waits with TR_ECLOSED (rule 8 (a wait ends early)).
+ */
+static void name_late(tr_system *sys, const tri_cell *top)
 {
     tri_shutdown *shutdown = shutdown_of(sys);
     // Relaxed: a statistic.
@@ -216,8 +234,9 @@ static void name_late(tr_system *sys)
         tri_cell *cell = tri_ref_cell(late[i].ref);
         // Relaxed: fixed at spawn. If the cell belongs to another actor by
         // now, tri_signal finds that its id differs.
-        if (atomic_load_explicit(&cell->flags, memory_order_relaxed) &
-            TRI_CELL_SYSTEM) {
+        if ((atomic_load_explicit(&cell->flags, memory_order_relaxed) &
+             TRI_CELL_SYSTEM) ||
+            !is_below(top, cell)) {
             continue;
         }
         log_late(sys, &late[i]);
@@ -259,18 +278,26 @@ static bool end_user(tr_system *sys, tr_nanos deadline, tr_nanos span)
     if (end_guardian(sys, user, TRI_SIG_STOP, start + span / 2)) {
         return true;
     }
-    name_late(sys);
-    signal_ref(sys, user, TRI_SIG_FORCE);
+    name_late(sys, sys->user);
     return end_guardian(sys, user, TRI_SIG_FORCE, start + span / 2 + span / 4);
+}
+
+/* Returns the time when half of what is left until the deadline is over. */
+static tr_nanos half_of_the_rest(tr_system *sys, tr_nanos deadline)
+{
+    tr_nanos now = sys->world->ops->mono(sys->world);
+    return deadline > now ? now + (deadline - now) / 2 : now;
 }
 
 /* Stops an actor, and forces it after half of the time that is left. */
 static bool end_top(tr_system *sys, tr_ref top, tr_nanos deadline)
 {
-    tr_nanos now = sys->world->ops->mono(sys->world);
-    tr_nanos half = deadline > now ? now + (deadline - now) / 2 : now;
-    return end_guardian(sys, top, TRI_SIG_STOP, half) ||
-           end_guardian(sys, top, TRI_SIG_FORCE | TRI_SIG_CLOSING, deadline);
+    tr_nanos half = half_of_the_rest(sys, deadline);
+    if (end_guardian(sys, top, TRI_SIG_STOP, half)) {
+        return true;
+    }
+    name_late(sys, tri_ref_cell(top));
+    return end_guardian(sys, top, TRI_SIG_FORCE | TRI_SIG_CLOSING, deadline);
 }
 
 /* Ends the actors of tr_top_level, the youngest first. */
@@ -390,7 +417,11 @@ tr_err tr_system_close_report(tr_system *sys, tr_nanos timeout,
     tri_shutdown_begin(sys);
     bool clean = end_user(sys, start + span, span);
     tri_hooks_tell(sys, TRI_HOOKS_OF_OTHERS);
-    tri_hooks_await(sys, TRI_HOOKS_OF_OTHERS, start + span);
+    tri_hooks_await(sys, TRI_HOOKS_OF_OTHERS,
+                    half_of_the_rest(sys, start + span));
+    clean = end_top(sys, guardian_ref(sys, sys->temp, sys->temp_id),
+                    start + span) &&
+            clean;
     clean = end_virtuals(sys, start + span) && clean;
     clean = end_top_levels(sys, start + span) && clean;
     tri_events_flush(sys, start + span);

@@ -139,7 +139,7 @@ static void supervision(tri_worker *worker, tri_cell *child,
                                       .err = (uint32_t)err,
                                       .directive = (uint32_t)directive,
                                       .text = text});
-    if (child == sys->user || child == sys->system) {
+    if (child == sys->user || child == sys->system || child == sys->temp) {
         tri_logf(sys, TR_LOG_ERROR, NULL, path,
                  "a guardian has failed: the system ends");
         tri_shutdown_fail(sys, err, text);

@@ -107,9 +107,53 @@ static void test_rules_33_34_watching_nobody_twice_and_no_longer(void **state)
     }
 }
 
+/* ---- a spawn that fails ---- */
+
+TR_MESSAGE(Retry);
+
+static int failed_spawns;
+
+/* A pool would spawn again for each notice; here that would never end. */
+static tr_err try_to_spawn(tr_ctx *ctx)
+{
+    failed_spawns++;
+    tr_ref ref = tr_spawn(ctx, watcher, .watch = true, .name = "not a name");
+    return tr_ref_err(ref) == TR_EINVAL ? TR_OK : TR_EFAILED;
+}
+
+static tr_err on_retry(tr_ctx *ctx, void *self, const Retry *m)
+{
+    (void)self, (void)m;
+    return try_to_spawn(ctx);
+}
+
+static tr_err on_lost(tr_ctx *ctx, void *self, const tr_terminated *m)
+{
+    (void)self, (void)m;
+    told++;
+    return try_to_spawn(ctx);
+}
+
+TR_ACTOR(spawner, void, TR_ON(Retry, on_retry), TR_ON(tr_terminated, on_lost));
+
+static void test_SP20_a_failed_spawn_watches_nobody(void **state)
+{
+    (void)state;
+    world w;
+    open_world(&w, 1);
+    told = failed_spawns = 0;
+    tr_ref a = tr_spawn(w.sys, spawner);
+    tr_tell(w.sys, a, Retry);
+    tr_sim_advance(w.sim, TR_SECONDS(1));
+    assert_int_equal(failed_spawns, 1);
+    assert_int_equal(told, 0);
+    close_world(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_SP20_a_failed_spawn_watches_nobody),
         cmocka_unit_test(test_rules_33_34_watching_nobody_twice_and_no_longer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

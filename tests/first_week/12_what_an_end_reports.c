@@ -1,7 +1,7 @@
 /*
  * 12_what_an_end_reports.c - a failing stop hook, the hooks of an actor that
- * could not start, the numbers of a close report, the metric `asks`, and asking
- * another system inside a handler.
+ * could not start, the numbers of a close report, the time-out of a close, the
+ * metric `asks`, and asking another system inside a handler.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -173,6 +173,73 @@ static void test_first_week_12_PA5_asks_of_outside_threads_count(void **state)
     assert_int_equal(tr_system_close(sys, 0), TR_OK);
 }
 
+/* ---- a close that is late ---- */
+
+TR_MESSAGE(Dawdle);
+
+/* Waits again and again until it is forced, as far as a handler can. */
+static tr_err on_dawdle(tr_ctx *ctx, void *self, const Dawdle *m)
+{
+    (void)self, (void)m;
+    return tr_sleep(ctx, TR_MINUTES(60));
+}
+
+static tr_err end_in_an_hour(tr_ctx *ctx, void *self, tr_reason reason)
+{
+    (void)self, (void)reason;
+    return tr_sleep(ctx, TR_MINUTES(60));
+}
+
+static tr_err hook_in_an_hour(tr_ctx *ctx, void *self,
+                              const tr_termination_hook *m)
+{
+    (void)self, (void)m;  // never calls tr_termination_done
+    return tr_sleep(ctx, TR_MINUTES(60));
+}
+
+static tr_err wants_a_hook(tr_ctx *ctx, void *self)
+{
+    (void)self;
+    return tr_on_terminate(ctx);
+}
+
+TR_ACTOR(late, void, TR_HOOK(pre_start, wants_a_hook), TR_ON(Dawdle, on_dawdle),
+         TR_ON(tr_termination_hook, hook_in_an_hour),
+         TR_HOOK(post_stop, end_in_an_hour));
+
+/* On virtual time: the clock says how long the close has waited. */
+static void test_first_week_12_SH12_a_close_keeps_its_time_out(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        tr_sim *sim;
+        tr_system *sys;
+        assert_int_equal(tr_sim_new(&sim, seed), TR_OK);
+        assert_int_equal(tr_system_open(&sys, .world = tr_sim_world(sim),
+                                        .log_level = TR_LOG_ERROR + 1),
+                         TR_OK);
+        tr_ref refs[] = {
+            tr_top_level(sys, late, .name = "top",
+                         .stop_timeout = TR_MINUTES(60)),
+            tr_spawn_temp(sys, late, .stop_timeout = TR_MINUTES(60)),
+            tr_spawn(sys, late, .stop_timeout = TR_MINUTES(60)),
+        };
+        for (size_t i = 0; i < 3; i++) {
+            assert_int_equal(tr_started(sys, refs[i], 0), TR_OK);
+            tr_tell(sys, refs[i], Dawdle);
+        }
+        tr_sim_advance(sim, TR_MS(1));
+        tr_nanos start = tr_sim_now(sim);
+        tr_close_report report = {.size = sizeof(report)};
+        assert_int_equal(tr_system_close_report(sys, TR_MS(500), &report),
+                         TR_ETIMEDOUT);
+        assert_true(tr_sim_now(sim) - start <= TR_MS(500));
+        assert_int_equal(report.forced, 3);
+        assert_int_equal(report.zombies, 0);
+        tr_sim_free(sim);
+    }
+}
+
 /* ---- another system ---- */
 
 typedef struct Bridge {
@@ -216,6 +283,7 @@ int main(void)
             test_first_week_12_L14_a_failed_start_runs_post_stop_only),
         cmocka_unit_test(
             test_first_week_12_SH13_the_report_counts_from_the_beginning),
+        cmocka_unit_test(test_first_week_12_SH12_a_close_keeps_its_time_out),
         cmocka_unit_test(test_first_week_12_PA5_asks_of_outside_threads_count),
         cmocka_unit_test(test_first_week_12_rule_19_waiting_for_another_system),
     };

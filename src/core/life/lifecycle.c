@@ -371,6 +371,8 @@ static void handle_ends(tr_ctx *ctx, uint32_t signals)
     }
     if (signals & TRI_SIG_FORCE) {
         tri_stop_begin(ctx, TR_KILLED);
+        // If it was killed before, its post_stop may wait.
+        tri_parked_cancel(ctx->worker, cell, TRI_PARKED_HOOKS, TR_ESTOPPED);
         cell->reason = TR_FORCED;
         // Otherwise its own time-out has forced the children, perhaps just
         // now: they have the rest of TRI_FORCE_GRACE.

@@ -189,20 +189,21 @@ static __attribute__((noinline)) tr_err prepare_options(
 }
 
 /*
- * Returns the id that the parent had when it was known to live: an outside
- * thread spawns under a guardian, which may have ended.
+ * Returns the id that the parent had when it was known to live: outside threads
+ * and tr_spawn_temp spawn under a guardian, which may have ended.
  */
 static uint64_t id_of_parent(const tri_caller *caller, tri_cell *parent)
 {
     const tr_system *sys = caller->sys;
     bool is_own = caller->ctx != NULL && caller->ctx->cell == parent;
     // Relaxed: a parent that spawns keeps its id.
-    return is_own || (parent != sys->user && parent != sys->system &&
-                      parent != sys->root)
-               ? atomic_load_explicit(&parent->id, memory_order_relaxed)
+    return is_own ? atomic_load_explicit(&parent->id, memory_order_relaxed)
            : parent == sys->user   ? sys->user_id
+           : parent == sys->temp   ? sys->temp_id
            : parent == sys->system ? sys->system_id
-                                   : sys->root_id;
+           : parent == sys->root
+               ? sys->root_id
+               : atomic_load_explicit(&parent->id, memory_order_relaxed);
 }
 
 /* True if the parent has the hook child_terminated. */
@@ -381,7 +382,7 @@ static inline tr_ref spawn(tr_from from, tri_cell *top, const tr_actor_def *def,
         }
     }
     tri_leave(&caller);
-    if (o != NULL && o->watch && caller.ctx != NULL) {
+    if (o != NULL && o->watch && caller.ctx != NULL && ref.cell != 0) {
         tr_watch(caller.ctx, ref);
     }
     return TRI_LIKELY(ref.cell != 0) ? ref

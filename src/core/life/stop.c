@@ -454,6 +454,9 @@ void tri_post_stop(tr_ctx *ctx, tr_reason reason)
         arm_stop(ctx);
     }
     tri_hook_begin(ctx, TR_IN_STOP);
+    if (reason == TR_FORCED) {
+        ctx->cancel = TR_ESTOPPED;  // rule 41 (force): its time is over
+    }
     tr_err err = def->post_stop(ctx, cell->state, reason);
     if (err != TR_OK) {
         tri_hook_failed(ctx, err);

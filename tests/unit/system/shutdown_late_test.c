@@ -49,29 +49,14 @@ static tr_err act_never_returns(tr_ctx *ctx, puppet *self, const Act *m,
     return TR_OK;
 }
 
-/* In a child: what a handler may still touch is never freed. */
-static void test_X15_SH13_a_system_with_a_zombie_is_left_behind(void **state)
+/* Runs in a child: what a handler may still touch is never freed. */
+static void in_a_child(bool (*test)(void))
 {
-    (void)state;
     fflush(NULL);
     pid_t pid = fork();
     assert_true(pid >= 0);
     if (pid == 0) {
-        static stage it;
-        static _Atomic(bool) in;
-        tr_close_report report = {.size = sizeof(report)};
-        tr_system_options options = {.size = sizeof(options), .workers = 2};
-        pthread_mutex_lock(&never);
-        stage_open_real(&it, &options);
-        tr_ref ref = stage_spawn(&it, .stop_timeout = TR_MS(20));
-        stage_tell(&it, ref, act_never_returns, &in);
-        while (!atomic_load(&in)) {
-            tri_lock_yield();
-        }
-        tr_probe_free(it.probe);
-        tr_err err = tr_system_close_report(it.sys, TR_SECONDS(8), &report);
-        bool good =
-            err == TR_ETIMEDOUT && report.zombies == 1 && report.forced == 1;
+        bool good = test();
         if (__gcov_dump != NULL) {
             __gcov_dump();
         }
@@ -81,6 +66,101 @@ static void test_X15_SH13_a_system_with_a_zombie_is_left_behind(void **state)
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_true(WIFEXITED(status));
     assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+/* Opens a system with an actor whose handler never returns. */
+static void open_stuck(stage *it, const tr_system_options *options)
+{
+    static _Atomic(bool) in;
+    pthread_mutex_lock(&never);
+    stage_open_real(it, options);
+    tr_ref ref = stage_spawn(it, .stop_timeout = TR_MS(20));
+    stage_tell(it, ref, act_never_returns, &in);
+    while (!atomic_load(&in)) {
+        tri_lock_yield();
+    }
+    tr_probe_free(it->probe);
+}
+
+static bool leave_a_zombie_behind(void)
+{
+    static stage it;
+    tr_close_report report = {.size = sizeof(report)};
+    open_stuck(&it, TR_OPTIONS(tr_system_options, .workers = 2));
+    tr_err err = tr_system_close_report(it.sys, TR_SECONDS(8), &report);
+    return err == TR_ETIMEDOUT && report.zombies == 1 && report.forced == 1;
+}
+
+static void test_X15_SH13_a_system_with_a_zombie_is_left_behind(void **state)
+{
+    (void)state;
+    in_a_child(leave_a_zombie_behind);
+}
+
+/* ---- a close that waits for nothing ---- */
+
+/* The real world; notes how long the closing thread wants to wait at the end. */
+static struct {
+    tri_world world;
+    tri_world_ops ops;
+    const _Atomic(uint32_t) *last_word;  // NULL: nothing is noted yet
+    pthread_t closer;
+    tr_nanos start;  // of the close: its first look at the clock
+    tr_nanos until;  // the latest end of a wait for the last actors
+} watched;
+
+static bool is_closer(void)
+{
+    return watched.last_word != NULL &&
+           pthread_equal(pthread_self(), watched.closer);
+}
+
+static tr_nanos watched_mono(tri_world *world)
+{
+    tr_nanos now = tri_world_posix()->ops->mono(world);
+    if (is_closer() && watched.start == 0) {
+        watched.start = now;
+    }
+    return now;
+}
+
+static bool watched_park(tri_world *world, _Atomic(uint32_t) *word,
+                         uint32_t expected, tr_nanos timeout)
+{
+    const tri_world_ops *real = tri_world_posix()->ops;
+    if (word == watched.last_word && is_closer()) {
+        tr_nanos until = real->mono(world) + timeout;
+        watched.until = until > watched.until ? until : watched.until;
+    }
+    return real->park(world, word, expected, timeout);
+}
+
+static bool close_in_time(void)
+{
+    static stage it;
+    const tr_nanos span = TR_MS(20);
+    watched.ops = *tri_world_posix()->ops;
+    watched.ops.mono = watched_mono;
+    watched.ops.park = watched_park;
+    watched.world = (tri_world){.magic = TRI_WORLD_MAGIC, .ops = &watched.ops};
+    open_stuck(&it, TR_OPTIONS(tr_system_options, .workers = 2,
+                               .world = &watched.world));
+    watched.closer = pthread_self();
+    watched.last_word = &it.sys->live_word;
+    tr_close_report report = {.size = sizeof(report)};
+    tr_err err = tr_system_close_report(it.sys, span, &report);
+    return err == TR_ETIMEDOUT && report.zombies == 1 && watched.start != 0 &&
+           watched.until <= watched.start + span;
+}
+
+/*
+ * The grace after the deadline is for actors that are about to end; a handler
+ * that never returns gets none.
+ */
+static void test_SH12_a_close_does_not_wait_for_zombies(void **state)
+{
+    (void)state;
+    in_a_child(close_in_time);
 }
 
 /* ---- virtual actors ---- */
@@ -124,6 +204,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_SH10_a_system_runs_on_virtual_time),
         cmocka_unit_test(test_X15_SH13_a_system_with_a_zombie_is_left_behind),
+        cmocka_unit_test(test_SH12_a_close_does_not_wait_for_zombies),
         cmocka_unit_test(test_SH_virtual_actors_are_ended_in_half_of_the_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
