@@ -87,6 +87,7 @@ deps-%:
 .PRECIOUS: build/%/build.ninja
 build/%/build.ninja: CMakePresets.json
 	$(Q)mkdir -p build
+	$(Q)echo 'configuring build/$*'
 	$(Q)cmake --preset $* >build/$*.log 2>&1 || { cat build/$*.log; exit 1; }
 
 # ---- run ----
@@ -239,8 +240,12 @@ bench-peers: deps-bench build/release/build.ninja
 
 # ---- installing ----
 
+# Says what it builds while it does: there are about two hundred steps.
 install: deps-install build/release/build.ninja
-	$(call BUILD,release,--target installed)
+	$(Q)echo 'building libtroupe (release) in build/release'
+	$(Q)NINJA_STATUS='[%f of %t, %e s] ' cmake --build build/release \
+		-j $(JOBS) --target installed -- $(filter-out --quiet,$(NINJA_FLAGS))
+	$(Q)echo 'installing in $(DESTDIR)$(PREFIX)'
 	$(Q)tools/install.sh build/release '$(PREFIX)' '$(DESTDIR)'
 
 uninstall: build/release/build.ninja

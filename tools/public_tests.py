@@ -21,10 +21,10 @@ import tempfile
 
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]+"([^"]+)"', re.M)
 # Names of the library's internals, and of libpq, which headers of src/ include.
-# The types of sys, ctx and sim are opaque in the public headers, so a member
-# of them is internal, too.
+# The types of sys, ctx, sim and msg are opaque in the public headers, so a
+# member of them is internal, too.
 INTERNAL = re.compile(r"\b(?:tri_\w+|TRI_\w+|PQ\w+|PG(?:conn|result)|"
-                      r"(?:sys|ctx|sim)->\w+)")
+                      r"(?:sys|ctx|sim|msg)->\w+)")
 COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.S)
 STRING = re.compile(r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'')
 WORD = re.compile(r"\b[A-Za-z_]\w*\b")

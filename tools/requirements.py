@@ -86,7 +86,7 @@ def find_tests(root):
         for words in COVERS.findall(text[:4000]):
             for word in ID.findall(words):
                 covered[word].add(test_name(root, path))
-                if script or public_tests.is_public(root, path):
+                if script or outer or public_tests.is_public(root, path):
                     public.add(word)
     return covered, public
 

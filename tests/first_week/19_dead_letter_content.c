@@ -86,7 +86,7 @@ static void test_a_handler_gets_the_message_itself(void **state)
     assert_int_equal(tr_system_close(sys, 0), TR_OK);
 }
 
-static void test_the_ring_has_the_size_of_the_option(void **state)
+static void test_DL2_the_ring_has_the_size_of_the_option(void **state)
 {
     enum { KEPT = 3 };
     (void)state;
@@ -108,7 +108,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_ring_shows_the_content),
         cmocka_unit_test(test_a_handler_gets_the_message_itself),
-        cmocka_unit_test(test_the_ring_has_the_size_of_the_option),
+        cmocka_unit_test(test_DL2_the_ring_has_the_size_of_the_option),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

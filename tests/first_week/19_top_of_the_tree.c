@@ -127,7 +127,7 @@ static void test_first_week_19_GD12_a_guardian_of_ones_own(void **state)
     }
 }
 
-static void test_first_week_19_GD12_its_end_ends_the_system(void **state)
+static void test_first_week_19_GD12_DW27_its_end_ends_the_system(void **state)
 {
     (void)state;
     for (int way = 0; way < 2; way++) {
@@ -212,7 +212,8 @@ static void open_journal(world *w, uint64_t seed, tr_directive directive,
     assert_int_equal(tr_started(w->sys, *ref, 0), TR_OK);
 }
 
-static void test_first_week_19_GD7_a_top_level_outlives_user(void **state)
+static void test_first_week_19_GD7_SH2_SH3_X18_a_top_level_outlives_user(
+    void **state)
 {
     (void)state;
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
@@ -297,8 +298,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_first_week_19_GD12_a_guardian_of_ones_own),
-        cmocka_unit_test(test_first_week_19_GD12_its_end_ends_the_system),
-        cmocka_unit_test(test_first_week_19_GD7_a_top_level_outlives_user),
+        cmocka_unit_test(test_first_week_19_GD12_DW27_its_end_ends_the_system),
+        cmocka_unit_test(
+            test_first_week_19_GD7_SH2_SH3_X18_a_top_level_outlives_user),
         cmocka_unit_test(test_first_week_19_GD7_a_top_level_is_supervised),
         cmocka_unit_test(test_first_week_19_X19_the_main_actor_ends_the_system),
     };

@@ -6,6 +6,8 @@
  */
 #include <stdatomic.h>
 
+#include <sched.h>
+
 #include "cluster/virtual/cluster.h"
 #include "unit/cluster/scenario.h"
 
@@ -113,7 +115,7 @@ static void await_names(world *w, uint64_t count)
         if (w->sim != NULL) {
             tr_sim_advance(w->sim, TR_MS(1));
         } else {
-            tri_lock_yield();
+            sched_yield();
         }
     }
 }

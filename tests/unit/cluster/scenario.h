@@ -18,7 +18,7 @@
 
 #include <troupe/troupe.h>
 
-#include "cluster/virtual/catalog.h"
+#include "support/catalog_check.h"
 
 #define NS "shop"
 
@@ -55,7 +55,7 @@ static inline void open_world(world *w, uint64_t seed)
 static inline void close_world(world *w)
 {
     if (w->sim != NULL) {
-        tri_catalog_check(w->sys, 0, TRI_SHARDS);
+        catalog_check(w->sys);
     }
     tr_probe_free(w->probe);
     assert_int_equal(tr_system_close(w->sys, 0), TR_OK);
