@@ -53,3 +53,13 @@ endmacro()
 
 troupe_component(sqlite sqlite3)
 troupe_component(postgres libpq)
+
+# tr_cluster_join opens the SQLite engine by a weak symbol, which alone makes
+# no linker take the component. A program that names the component gets it.
+set(troupe_sqlite_engine "LINKER:-u,tr_engine_sqlite")
+if("sqlite" IN_LIST troupe_components)
+    foreach(target troupe_sqlite troupe_sqlite_static)
+        target_link_options(${target} INTERFACE
+            "$<INSTALL_INTERFACE:${troupe_sqlite_engine}>")
+    endforeach()
+endif()

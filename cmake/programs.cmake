@@ -4,7 +4,7 @@
 # a folder examples/NN_name with main.c and what belongs to it. With an
 # expected output beside it (NN_name.expected, NN_name/expected.txt) the tests
 # run it and compare; without one they only look at its exit status. A server
-# has a test that starts it and talks to it: tests/examples/NN_name.py.
+# has a test that starts it and talks to it: tests/examples/NN_name.py, or .sh.
 
 # troupe_program(<target> <folder in the build> <sources>...)
 function(troupe_program target folder)
@@ -14,6 +14,9 @@ function(troupe_program target folder)
     target_link_options(${target} PRIVATE LINKER:--as-needed)
     target_link_libraries(${target} PRIVATE
         troupe_flags ${troupe_component_static} troupe_static)
+    if("sqlite" IN_LIST troupe_components)
+        target_link_options(${target} PRIVATE ${troupe_sqlite_engine})
+    endif()
 endfunction()
 
 function(troupe_example name expected)
@@ -22,8 +25,10 @@ function(troupe_example name expected)
     if(NOT TROUPE_TESTS)
         return()
     endif()
-    set(script "${PROJECT_SOURCE_DIR}/tests/examples/${name}.py")
-    if(EXISTS "${script}")
+    file(GLOB script CONFIGURE_DEPENDS
+        "${PROJECT_SOURCE_DIR}/tests/examples/${name}.py"
+        "${PROJECT_SOURCE_DIR}/tests/examples/${name}.sh")
+    if(script)
         add_test(NAME example.${name} COMMAND "${script}"
             ${test_launcher} $<TARGET_FILE:example_${name}>)
         troupe_test_properties(example.${name} 600 example)

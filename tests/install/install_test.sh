@@ -124,6 +124,15 @@ for module in troupe-sqlite troupe-postgres; do
     says "build-$module/hello"
 done
 
+if [ -e "$PKG_CONFIG_PATH/troupe-sqlite.pc" ]; then
+    step "three nodes, with the default engine"
+    # shellcheck disable=SC2046
+    "$cc" -std=gnu11 "$TR_SOURCE_DIR/examples/20_cluster.c" -o cluster \
+        -Wl,--as-needed $(pkg-config --cflags --libs troupe-sqlite)
+    LD_LIBRARY_PATH="$lib" "$TR_SOURCE_DIR/tests/examples/20_cluster.sh" \
+        ./cluster
+fi
+
 step "man pages"
 [ -s "$prefix/share/man/man7/troupe.7" ] && [ -s "$prefix/share/man/man3/tr_ask.3" ] || {
     echo "no man pages were installed"
