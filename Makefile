@@ -92,7 +92,8 @@ build/%/build.ninja: CMakePresets.json
 
 # ---- run ----
 
-# The demo reads STORE=postgres, KEEP=1, SECONDS=n, SIM=1 and SEED=n itself.
+# The demo reads STORE=postgres, KEEP=1, SECONDS=n, SIM=1, SEED=n and SEEDS=n
+# itself.
 run: deps-build $(if $(filter postgres,$(STORE)),deps-postgres) \
 		build/release/build.ninja
 	$(call BUILD,release,--target bank)

@@ -15,16 +15,17 @@
  *   3. When the creditor has answered, the debtor saves an outbox without the
  *      transfer.
  *
- * An account that starts with a transfer in its outbox, after a failure or on a
- * new node, sends the Credit again. An account that gets no message does not
- * start; so a new node asks every account before it opens (director.c).
+ * An account that starts with a transfer in its outbox, after a failure or on
+ * another node, sends the Credit again. An account that gets no message does
+ * not start; so the director asks every account before it opens (director.c).
  *
  * `credited` is short. When it is full the creditor asks the debtors which
- * transfers are still in their outboxes, and forgets the others. A Credit that
- * was sent again may have waited so long that its id is forgotten already; so
- * the creditor asks the debtor before it believes a repeated Credit. A first
- * Credit needs no question: it comes before any repeated one, since messages
- * from one actor to another keep their order.
+ * transfers are still in their outboxes, and forgets the others. A Credit may
+ * have waited so long that its id is forgotten already: a node was lost, and
+ * the debtor's next activation has sent the Credit by another way. So the
+ * creditor asks the debtor before it believes a Credit. This relies on reads
+ * being as of the owner (rule 69 (clusters)): an activation that was replaced
+ * would answer from an old outbox.
  *
  * There is no circle of waits: IsOwed is answered from the saved state, even
  * while its account waits.
@@ -129,17 +130,17 @@ static tr_err on_credited(tr_ctx *ctx, void *state, const void *reply,
                       &next);  // after an error the account starts again
 }
 
-static void ask_for_credit(tr_ctx *ctx, const Owed *owed, bool again)
+static void ask_for_credit(tr_ctx *ctx, const Owed *owed)
 {
     tr_ask_then(ctx, bank_account(ctx, owed->to), CREDIT_TIMEOUT, on_credited,
-                Credit, .id = owed->id, .cents = owed->cents, .again = again);
+                Credit, .id = owed->id, .cents = owed->cents);
 }
 
 static tr_err on_send_again(tr_ctx *ctx, Account *self, const SendAgain *m)
 {
     (void)m;
     for (size_t i = 0; i < self->owed.count; i++) {
-        ask_for_credit(ctx, &self->owed.at[i], true);
+        ask_for_credit(ctx, &self->owed.at[i]);
     }
     return TR_OK;
 }
@@ -190,7 +191,7 @@ static tr_err on_transfer(tr_ctx *ctx, Account *self, const Transfer *m)
     next.sent++;
     TR_TRY(tr_persist(ctx, self, &next));  // step 1
     TR_TRY(worst_moment(ctx, owed.id));
-    ask_for_credit(ctx, &owed, false);  // step 2
+    ask_for_credit(ctx, &owed);  // step 2
     return tr_reply(ctx, m, .id = owed.id);
 }
 
@@ -235,14 +236,12 @@ static tr_err on_credit(tr_ctx *ctx, Account *self, const Credit *m)
     if (slot_with(self, m->id) != NULL) {
         return tr_reply(ctx, m, .id = m->id);
     }
-    if (m->again) {
-        Owing owing;
-        TR_OR_REFUSE(ctx, m,
-                     tr_ask(ctx, bank_account(ctx, bank_debtor(m->id)), &owing,
-                            CREDIT_TIMEOUT, IsOwed, .id = m->id));
-        if (!owing.yes) {
-            return tr_reply(ctx, m, .id = m->id);  // credited long ago
-        }
+    Owing owing;
+    TR_OR_REFUSE(ctx, m,
+                 tr_ask(ctx, bank_account(ctx, bank_debtor(m->id)), &owing,
+                        CREDIT_TIMEOUT, IsOwed, .id = m->id));
+    if (!owing.yes) {
+        return tr_reply(ctx, m, .id = m->id);  // credited long ago
     }
     Account next = *self;
     if (must_forget(ctx, &next)) {
@@ -277,30 +276,12 @@ TR_ACTOR(account, Account, TR_HOOK(post_start, account_started),
          TR_ON(SendAgain, on_send_again), TR_ON_INTERLEAVE(IsOwed, on_is_owed),
          TR_ON_READ(GetView, on_get_view));
 
-/* ---- opening ---- */
-
-tr_err bank_open(tr_system *sys, const Bank *bank, tr_storage *store,
-                 tr_ref *out)
+tr_err bank_host_accounts(tr_system *sys, const Bank *bank, tr_storage *store)
 {
-    // A quarter of the accounts is in memory at a time, at most.
-    TR_TRY(tr_host(
+    // A quarter of the accounts is in the memory of a node, at most.
+    return tr_host(
         sys, account, .storage = store,
         .max_active = bank->accounts < 400 ? 100 : bank->accounts / 4,
         .spawn = TR_OPTIONS(tr_spawn_options,
-                            TR_INIT(account, .cents = BANK_START_CENTS))));
-    tr_ref clerk_ref =
-        tr_spawn(sys, clerk, .name = "clerk", TR_INIT(clerk, .bank = bank));
-    TR_TRY(tr_ref_err(clerk_ref));
-    *out = tr_spawn(sys, director, .name = "director", .joinable = true,
-                    TR_INIT(director, .bank = bank, .clerk = clerk_ref),
-                    .supervision = TR_SUPERVISE(.on_failure = TR_STOP));
-    return tr_ref_err(*out);
-}
-
-tr_ref bank_audit(tr_system *sys, const Bank *bank)
-{
-    return tr_spawn(
-        sys, director, .name = "auditor", .joinable = true,
-        TR_INIT(director, .bank = bank, .clerk = tr_lookup(sys, "/user/clerk")),
-        .supervision = TR_SUPERVISE(.on_failure = TR_STOP));
+                            TR_INIT(account, .cents = BANK_START_CENTS)));
 }

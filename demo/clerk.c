@@ -1,11 +1,13 @@
 /*
- * clerk.c - passes on acknowledged transfers, and figures of the node.
+ * clerk.c - passes on acknowledged transfers, and news of its member.
  *
  * Acknowledgements are written in batches: when a batch is full, and ten times
- * a second together with the figures. If the node is killed, the
+ * a second together with the figures. If the member is killed, the
  * acknowledgements that are still here are lost: only a teller had them, so
- * they do not count as promises.
+ * they do not count as promises. Changes of members are written at once.
  */
+#include <string.h>
+
 #include "bank.h"
 
 #define FIGURES_EVERY TR_MS(100)
@@ -36,8 +38,12 @@ static tr_err on_done(tr_ctx *ctx, Clerk *self, const Done *m)
     case TR_EINVAL:
         self->figures.figures.refused++;
         return TR_OK;
-    default:  // the account failed, before or after it had saved
-        self->figures.figures.unknown++;
+    default:  // the account or its node failed, before or after it had saved
+        if (tr_undelivered((tr_err)m->err)) {
+            self->figures.figures.refused++;
+        } else {
+            self->figures.figures.unknown++;
+        }
         return TR_OK;
     }
 }
@@ -47,6 +53,23 @@ static tr_err on_resumed(tr_ctx *ctx, Clerk *self, const Resumed *m)
     (void)ctx;
     self->figures.figures.resumed += m->count;
     return TR_OK;
+}
+
+static tr_err on_round(tr_ctx *ctx, Clerk *self, const Round *m)
+{
+    return note(ctx, self,
+                (Record){.kind = RECORD_ROUND, .round = {m->begun, m->ended}});
+}
+
+static tr_err on_change(tr_ctx *ctx, Clerk *self, const tr_member_event *m)
+{
+    Record record = {.kind = RECORD_CHANGE,
+                     .change = {.what = (tr_member_change)m->what,
+                                .slot = m->slot,
+                                .at = m->at}};
+    strncpy(record.change.address, m->address, BANK_ADDRESS_MAX - 1);
+    TR_TRY(note(ctx, self, record));
+    return hand_on(ctx, self);
 }
 
 static tr_err on_seen(tr_ctx *ctx, Clerk *self, const Seen *m)
@@ -85,11 +108,13 @@ static tr_err on_announce(tr_ctx *ctx, Clerk *self, const Announce *m)
 static tr_err clerk_start(tr_ctx *ctx, Clerk *self)
 {
     (void)self;
+    tr_subscribe(ctx, tr_member_event);
     (void)tr_every(ctx, FIGURES_EVERY, TellFigures);
     return TR_OK;
 }
 
 TR_ACTOR_PUBLIC(clerk, Clerk, TR_HOOK(pre_start, clerk_start),
                 TR_ON(Done, on_done), TR_ON(Resumed, on_resumed),
+                TR_ON(Round, on_round), TR_ON(tr_member_event, on_change),
                 TR_ON(Seen, on_seen), TR_ON(TellFigures, on_tell_figures),
                 TR_ON(Announce, on_announce));

@@ -1,10 +1,10 @@
 /*
- * director.c - what a node does in order: recover, open, wait, close.
+ * director.c - what the client does in order: recover, open, wait, close.
  *
  * All of it is one on_run in straight-line code; it waits often and holds no
  * thread. Before the branches open, the director asks every account for its
  * balance, again and again until no transfer is under way: this starts the
- * accounts that were killed with a transfer in their outbox. Then no money
+ * accounts that were lost with a transfer in their outbox. Then no money
  * moves, and the balances can be checked to the cent.
  */
 #include "bank.h"

@@ -1,5 +1,5 @@
 /*
- * ledger.c - compares the promises of all nodes with the accounts.
+ * ledger.c - compares the promises of all members with the accounts.
  *
  * An account numbers its transfers without gaps, so an acknowledged transfer
  * exists if its debtor has reached that number. That it has arrived follows
@@ -92,9 +92,9 @@ static void take_view(Ledger *ledger, const View *view)
         view->paid_out < known->paid_out || view->paid_in < known->paid_in;
 }
 
-static void take_figures(Ledger *ledger, const Record *r)
+static void take_figures(Figures *now, const Record *r)
 {
-    ledger->now = (Figures){
+    *now = (Figures){
         .failures = r->figures.failures,
         .restarts = r->figures.restarts,
         .resumed = r->figures.resumed,
@@ -105,14 +105,23 @@ static void take_figures(Ledger *ledger, const Record *r)
     };
 }
 
-void ledger_take(Ledger *ledger, const Record *record)
+void ledger_take(Ledger *ledger, uint32_t member, const Record *record)
 {
     switch (record->kind) {
     case RECORD_ACK:
         take_ack(ledger, record);
         break;
     case RECORD_FIGURES:
-        take_figures(ledger, record);
+        take_figures(&ledger->now[member], record);
+        break;
+    case RECORD_UP:
+        ledger->up[member] = true;
+        break;
+    case RECORD_CHANGE:
+        break;  // only shown
+    case RECORD_ROUND:
+        ledger->round_begun = record->round.begun;
+        ledger->round_ended = record->round.ended;
         break;
     case RECORD_VIEW:
         take_view(ledger, &record->view);
@@ -146,7 +155,11 @@ static Figures sum_of(const Figures *a, const Figures *b)
 
 Figures ledger_figures(const Ledger *ledger)
 {
-    return sum_of(&ledger->before, &ledger->now);
+    Figures sum = ledger->before;
+    for (int i = 0; i < BANK_MEMBERS; i++) {
+        sum = sum_of(&sum, &ledger->now[i]);
+    }
+    return sum;
 }
 
 void ledger_look_again(Ledger *ledger)
@@ -156,37 +169,14 @@ void ledger_look_again(Ledger *ledger)
     ledger->closed = false;
 }
 
-void ledger_next_node(Ledger *ledger)
+void ledger_next(Ledger *ledger, uint32_t member)
 {
-    ledger->now.active = 0;
-    ledger->before = ledger_figures(ledger);
-    ledger->now = (Figures){0};
-    ledger_look_again(ledger);
-}
-
-void ledger_add(Ledger *ledger, const Ledger *other)
-{
-    Audit *a = &ledger->audit;
-    const Audit *b = &other->audit;
-    *a = (Audit){
-        .seen = a->seen + b->seen,
-        .cents = a->cents + b->cents,
-        .owed = a->owed + b->owed,
-        .sent = a->sent + b->sent,
-        .received = a->received + b->received,
-        .overdrawn = a->overdrawn + b->overdrawn,
-        .wrong = a->wrong + b->wrong,
-        .short_of = a->short_of + b->short_of,
-    };
-    Figures figures = ledger_figures(other);
-    ledger->now = sum_of(&ledger->now, &figures);
-    ledger->accounts += other->accounts;
-    ledger->acknowledged += other->acknowledged;
-    ledger->audits += other->audits;
-    ledger->bad_audits += other->bad_audits;
-    ledger->missing += other->missing;
-    for (uint32_t i = 0; i < LEDGER_BUCKETS; i++) {
-        ledger->buckets[i] += other->buckets[i];
+    ledger->now[member].active = 0;
+    ledger->before = sum_of(&ledger->before, &ledger->now[member]);
+    ledger->now[member] = (Figures){0};
+    ledger->up[member] = false;
+    if (member == BANK_CLIENT) {
+        ledger_look_again(ledger);
     }
 }
 

@@ -1,9 +1,9 @@
 /*
- * ledger.h - what the nodes promised, and whether it was kept.
+ * ledger.h - what the bank promised, and whether it was kept.
  *
- * The ledger outlives the nodes whose records it reads. It notes each transfer
- * that a teller was told is accepted. Whenever a node has read every account,
- * the ledger compares.
+ * The ledger outlives the members whose records it reads. It notes each
+ * transfer that a teller was told is accepted. Whenever a client has read every
+ * account, the ledger compares.
  *
  * Threads: one at a time.
  */
@@ -32,7 +32,7 @@ typedef struct Audit {
     uint32_t short_of;   // accounts that lack an acknowledged transfer
 } Audit;
 
-/* Figures of the running node, and the sums of those that have ended. */
+/* Figures of one running member, or of all those that have ended. */
 typedef struct Figures {
     uint64_t failures, restarts, resumed, refused, unknown, activations;
     uint64_t active;
@@ -43,24 +43,23 @@ typedef struct Ledger {
     Entry *entries;
     uint64_t acknowledged;
     uint64_t buckets[LEDGER_BUCKETS];
-    Figures now, before;
+    Figures now[BANK_MEMBERS], before;
     Audit audit;
     uint32_t audits;  // complete readings of all accounts
     uint32_t bad_audits;
-    uint32_t missing;   // tellers that were missing when a node closed
-    bool open, closed;  // state of the running node
+    uint32_t missing;   // tellers that were missing when a client closed
+    bool open, closed;  // state of the running client
+    bool up[BANK_MEMBERS];
+    tr_nanos round_begun, round_ended;  // of the watchman's last round
 } Ledger;
 
 void ledger_init(Ledger *ledger, uint32_t accounts);
 void ledger_fini(Ledger *ledger);
-/* Begins with another node. */
-void ledger_next_node(Ledger *ledger);
-/* Prepares for another reading of all accounts by the same node. */
+/* Begins with another incarnation of a member. */
+void ledger_next(Ledger *ledger, uint32_t member);
+/* Prepares for another reading of all accounts by the same client. */
 void ledger_look_again(Ledger *ledger);
-void ledger_take(Ledger *ledger, const Record *record);
-
-/* Adds the sums of another bank's ledger, without its entries. */
-void ledger_add(Ledger *ledger, const Ledger *other);
+void ledger_take(Ledger *ledger, uint32_t member, const Record *record);
 
 /* Returns true if the last reading covered all accounts and found no error. */
 bool ledger_audit_held(const Ledger *ledger);

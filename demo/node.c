@@ -1,11 +1,11 @@
 /*
- * node.c - the child process: a store, a system, the bank on it.
+ * node.c - the child process: a system, and the bank's node or client on it.
  *
  * Invariant: a batch of records is one write to the pipe, which is written
- * completely or not at all. What is in the pipe when the node is killed can
+ * completely or not at all. What is in the pipe when the process is killed can
  * still be read.
  */
-#define _GNU_SOURCE  // pipe2
+#define _GNU_SOURCE  // pipe2, close_range
 #include "node.h"
 
 #include <errno.h>
@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 _Static_assert(BANK_BATCH * sizeof(Record) <= PIPE_BUF, "one atomic write");
@@ -51,31 +52,34 @@ static tr_err wait_for_parent(tr_ctx *ctx, const Bank *bank)
 /* ---- the process ---- */
 
 /* Waits until the director has ended; false if it failed. */
-static bool run(tr_system *sys, const Bank *bank, tr_storage *store)
+static bool await_director(tr_system *sys)
 {
-    tr_ref director_ref;
     tr_result result;
-    tr_err err = bank_open(sys, bank, store, &director_ref);
-    if (err == TR_OK) {
-        err = tr_join(sys, director_ref, TR_FOREVER, &result, NULL);
-    }
-    if (err != TR_OK) {
-        fprintf(stderr, "bank: %s\n", tr_error_text(sys));
-        return false;
-    }
-    if (result.reason != TR_STOPPED) {
+    tr_err err = tr_join(sys, tr_lookup(sys, "/user/director"), TR_FOREVER,
+                         &result, NULL);
+    if (err == TR_OK && result.reason != TR_STOPPED) {
         fprintf(stderr, "bank: the director failed: %s %s\n",
                 tr_errname(result.err), result.text);
     }
-    return result.reason == TR_STOPPED;
+    return err == TR_OK && result.reason == TR_STOPPED;
+}
+
+static bool run(tr_system *sys, const Bank *bank, tr_storage *store)
+{
+    if (bank_open(sys, bank, store) != TR_OK) {
+        fprintf(stderr, "bank: %s\n", tr_error_text(NULL));
+        return false;
+    }
+    return bank->is_client ? await_director(sys) : tr_system_run(sys) == TR_OK;
 }
 
 static int live(Bank *bank, const Store *where, bool verbose)
 {
-    tr_storage *store;
+    tr_storage *store = NULL;
     tr_system *sys;
     char text[STORE_TEXT] = "";
-    if (store_open(where, &store, text, sizeof(text)) != TR_OK) {
+    if (!bank->is_client &&
+        store_open(where, &store, text, sizeof(text)) != TR_OK) {
         fprintf(stderr, "bank: %s\n", text);
         return EXIT_FAILURE;
     }
@@ -84,9 +88,48 @@ static int live(Bank *bank, const Store *where, bool verbose)
     bool right = run(sys, bank, store);
     tr_close_report report = {.size = sizeof(report)};
     tr_err err = tr_system_close_report(sys, TR_SECONDS(30), &report);
+    if (err != TR_OK || report.forced > 0) {
+        fprintf(stderr, "bank: closed with %s, %u actors forced\n",
+                tr_errname(err), (unsigned)report.forced);
+    }
     tr_storage_close(store);
     return right && err == TR_OK && report.forced == 0 ? EXIT_SUCCESS
                                                        : EXIT_FAILURE;
+}
+
+/* Closes all that the parent had open, the pipes of other members above all. */
+static void close_others(const Ends *ends)
+{
+    unsigned low = (unsigned)ends->records, high = (unsigned)ends->control;
+    if (low > high) {
+        unsigned other = low;
+        low = high;
+        high = other;
+    }
+    unsigned first = STDERR_FILENO + 1;
+    if (low > first) {
+        close_range(first, low - 1, 0);
+    }
+    if (high > low + 1) {
+        close_range(low + 1, high - 1, 0);
+    }
+    close_range(high + 1, ~0U, 0);
+}
+
+/* Lets the parent alone decide when this process ends. */
+static void obey_parent(pid_t parent, bool is_client)
+{
+    setpgid(0, 0);  // Ctrl-C is the parent's
+    signal(SIGPIPE, SIG_IGN);
+    if (is_client) {
+        signal(SIGTERM, SIG_IGN);
+        return;
+    }
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    signal(SIGTERM, SIG_DFL);
+    if (getppid() != parent) {
+        exit(EXIT_FAILURE);  // it died before the call above
+    }
 }
 
 bool node_start(Node *node, const Bank *bank, const Store *store, bool verbose)
@@ -97,20 +140,16 @@ bool node_start(Node *node, const Bank *bank, const Store *store, bool verbose)
         return false;
     }
     fflush(NULL);
-    pid_t pid = fork();
+    pid_t parent = getpid(), pid = fork();
     if (pid < 0) {
         perror("bank: fork");
         return false;
     }
     if (pid == 0) {
-        // The parent handles Ctrl-C and then closes this node.
-        signal(SIGINT, SIG_IGN);
-        signal(SIGTERM, SIG_IGN);
-        signal(SIGPIPE, SIG_IGN);
-        close(records[0]);
-        close(control[1]);
-        fcntl(records[1], F_SETFL, O_NONBLOCK);
+        obey_parent(parent, bank->is_client);
         Ends ends = {records[1], control[0]};
+        close_others(&ends);
+        fcntl(ends.records, F_SETFL, O_NONBLOCK);
         Bank ours = *bank;
         ours.tell = tell_parent;
         ours.wait_for_end = wait_for_parent;

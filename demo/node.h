@@ -1,9 +1,10 @@
 /*
- * node.h - the bank's node as a separate process.
+ * node.h - a member of the bank's cluster as a separate process.
  *
- * The parent reads the node's records from one pipe. It holds the writing end
- * of a second pipe, writes nothing, and closes it when the node is to close.
- * The node sees the same when its parent has died.
+ * The parent reads the member's records from one pipe. A node ends on SIGTERM,
+ * and when its parent has died. For the client the parent holds the writing end
+ * of a second pipe, writes nothing, and closes it when the client is to close.
+ * The client sees the same when its parent has died.
  */
 #ifndef DEMO_NODE_H
 #define DEMO_NODE_H
@@ -20,7 +21,8 @@ typedef struct Node {
 } Node;
 
 /*
- * Forks the node. `bank` says what to do; its functions and user are set here.
+ * Forks the member. `bank` says what to do; its functions and user are set
+ * here.
  */
 bool node_start(Node *node, const Bank *bank, const Store *store, bool verbose);
 

@@ -10,6 +10,7 @@ typedef struct Options {
     Bank bank;
     tr_nanos duration;  // TR_FOREVER: until Ctrl-C
     bool simulated;
+    uint32_t seeds;  // runs of the simulation, from bank.seed on
     bool postgres;
     bool verbose;
 } Options;

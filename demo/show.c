@@ -52,6 +52,9 @@ void show_progress(Screen *screen, const Ledger *ledger, tr_nanos now)
 {
     char total[SHOW_NUMBER], rate[SHOW_NUMBER], failures[SHOW_NUMBER];
     char p50[SHOW_NUMBER], p99[SHOW_NUMBER];
+    if (screen->quiet) {
+        return;
+    }
     Figures figures = ledger_figures(ledger);
     double seconds = (double)(now - screen->at) / 1e9;
     double done = (double)(ledger->acknowledged - screen->before);
@@ -80,6 +83,9 @@ static void end_progress(Screen *screen)
 void show_event(Screen *screen, tr_nanos now, const char *format, ...)
 {
     va_list args;
+    if (screen->quiet) {
+        return;
+    }
     end_progress(screen);
     printf("%6.1f s  ", (double)now / 1e9);
     va_start(args, format);
@@ -87,6 +93,23 @@ void show_event(Screen *screen, tr_nanos now, const char *format, ...)
     va_end(args);
     putchar('\n');
     fflush(stdout);
+}
+
+void show_change(Screen *screen, tr_nanos now, uint32_t seen_by,
+                 const Record *record)
+{
+    static const char *const texts[] = {[TR_MEMBER_UP] = "is up",
+                                        [TR_MEMBER_LEAVING] = "is leaving",
+                                        [TR_MEMBER_GONE] = "is gone"};
+    tr_member_change what = record->change.what;
+    if (what == TR_MEMBER_LOST) {
+        show_event(screen, now,
+                   "member %" PRIu32 " has lost its lease and joins again",
+                   record->change.slot);
+    } else if (seen_by == BANK_CLIENT) {
+        show_event(screen, now, "member %" PRIu32 " (%s) %s",
+                   record->change.slot, record->change.address, texts[what]);
+    }
 }
 
 void show_end(Screen *screen)

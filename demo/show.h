@@ -2,6 +2,7 @@
  * show.h - what the demo prints: progress, events, the report.
  *
  * On a terminal the progress line is overwritten; elsewhere each is a line.
+ * Nodes are numbered from 0, as in the log of the library: by their slots.
  */
 #ifndef DEMO_SHOW_H
 #define DEMO_SHOW_H
@@ -10,6 +11,7 @@
 
 typedef struct Screen {
     bool terminal;
+    bool quiet;       // only the last lines are shown
     bool pending;     // a progress line is shown, without newline
     uint64_t before;  // transfers at the last line
     tr_nanos at;      // time of the last line
@@ -29,6 +31,9 @@ void show_progress(Screen *screen, const Ledger *ledger, tr_nanos now);
 /* Prints a line that stays, at time `now`. */
 void show_event(Screen *screen, tr_nanos now, const char *format, ...)
     TR_PRINTF(3, 4);
+/* Prints a change of the members, as the member with this index saw it. */
+void show_change(Screen *screen, tr_nanos now, uint32_t seen_by,
+                 const Record *record);
 /* Ends the progress line; the report follows. */
 void show_end(Screen *screen);
 /* Prints a figure of the report. */

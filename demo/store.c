@@ -14,22 +14,36 @@
 
 enum { OPEN_FOLDERS = 16 };  // that nftw may have open
 
+/* All members must name the files without symbolic links. */
+static bool make_folder(Store *store)
+{
+    const char *given = getenv("TMPDIR");
+    char *parent =
+        realpath(given != NULL && *given != '\0' ? given : "/tmp", NULL);
+    snprintf(store->folder, sizeof(store->folder), "%s/troupe-bank-XXXXXX",
+             parent != NULL ? parent : "/tmp");
+    free(parent);
+    if (mkdtemp(store->folder) == NULL) {
+        perror(store->folder);
+        store->folder[0] = '\0';
+        return false;
+    }
+    return true;
+}
+
 bool store_prepare(Store *store, bool postgres)
 {
-    const char *parent = getenv("TMPDIR");
     *store = (Store){.postgres = postgres};
     if (postgres && !BANK_POSTGRES) {
         fprintf(stderr, "bank: built without PostgreSQL; install libpq-dev "
                         "and build again\n");
         return false;
     }
-    snprintf(store->folder, sizeof(store->folder), "%s/troupe-bank-XXXXXX",
-             parent != NULL && *parent != '\0' ? parent : "/tmp");
-    if (mkdtemp(store->folder) == NULL) {
-        perror(store->folder);
-        store->folder[0] = '\0';
+    if (!make_folder(store)) {
         return false;
     }
+    snprintf(store->engine, sizeof(store->engine), "sqlite:%s/engine.db",
+             store->folder);
     if (postgres) {
         return postgres_start(store);
     }

@@ -1,5 +1,6 @@
 /*
- * store.h - where the accounts are stored: SQLite, or a PostgreSQL server.
+ * store.h - the folder of a run: the engine of the cluster, and where the
+ * accounts are stored, SQLite or a PostgreSQL server.
  *
  * Ownership: the caller that prepares a store cleans it up. Each node opens it
  * separately.
@@ -15,9 +16,10 @@ enum { STORE_TEXT = 512 };
 
 typedef struct Store {
     bool postgres;
-    char folder[128];        // temporary; everything is in it
-    char place[STORE_TEXT];  // the file, or how to reach the server
-    pid_t server;            // of PostgreSQL, or 0
+    char folder[128];         // temporary; everything is in it
+    char engine[STORE_TEXT];  // TROUPE_ENGINE of all members
+    char place[STORE_TEXT];   // the file, or how to reach the server
+    pid_t server;             // of PostgreSQL, or 0
 } Store;
 
 /*

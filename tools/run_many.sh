@@ -20,7 +20,7 @@ n=${N:-20}
 seed=${SEED:-1}
 logs=${LOGS:-build/run-many}
 stores=${STORE:-sqlite postgres sim}
-unset KEEP SIM || :
+unset KEEP SIM SEEDS || :
 case $n in
 '' | *[!0-9]* | 0)
     echo "run_many.sh: N is no number of runs: $n" >&2
