@@ -20,7 +20,7 @@
 enum {
     SECONDS_DEFAULT = 32,
     SECONDS_SIMULATED = 60,
-    SECONDS_OF_A_SEED = 20,  // with SEEDS
+    SECONDS_OF_A_SEED = 15,  // with SEEDS
     SECONDS_MAX = 1000000,
     ACCOUNTS_DEFAULT = 2000,
     ACCOUNTS_SIMULATED = 300,
@@ -106,6 +106,7 @@ static Bank read_bank(bool simulated, const Defaults *defaults)
         .seed = number("SEED", getenv("SEED"), 1),
         // On virtual time work takes no time, so the tellers pause.
         .think = simulated ? TR_MS(50) : 0,
+        .watch = simulated ? TR_SECONDS(1) : TR_MS(50),
     };
 }
 

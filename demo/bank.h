@@ -128,6 +128,7 @@ typedef struct Bank {
     uint32_t tellers;  // of each branch
     uint64_t seed;
     bool is_client;
+    tr_nanos watch;   // the watchman's pause between two rounds
     tr_nanos think;   // a teller's pause between two transfers
     bool audit_only;  // no tellers: read every account, then end
     /* Writes some records, at most BANK_BATCH of them; may wait. */

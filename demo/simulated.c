@@ -25,6 +25,7 @@ enum {
 
 #define LINE_EVERY TR_SECONDS(10)
 #define PATIENCE   TR_SECONDS(300)
+#define QUIET      TR_SECONDS(20)  // before the audit: several leases
 
 typedef struct Place {  // a member, over all its incarnations
     struct Town *town;
@@ -254,7 +255,7 @@ static bool run_town(Town *town)
     tr_err err = tr_sim_run(TR_OPTIONS(
         tr_sim_options, .seed = town->seed, .nodes = BANK_MEMBERS, .node = node,
         .begin = begin, .workload = workload, .at_end = at_end, .user = town,
-        .limit = TR_MINUTES(600), .check_every = 64,
+        .limit = TR_MINUTES(600), .quiet_time = QUIET, .check_every = 64,
         .faults = TR_OPTIONS(
             tr_faults, .node_pause = 0.00001, .clock_skew = 0.00001,
             .early_wake = 0.01, .partition = 0.00001, .half_open = 0.00001,

@@ -8,8 +8,6 @@
 
 enum { WATCHED_MAX = 64 };
 
-#define ROUND_EVERY TR_MS(50)
-
 /* Returns true if all watched accounts have answered. */
 static bool watch_round(tr_ctx *ctx, const Bank *bank)
 {
@@ -35,7 +33,7 @@ static tr_err watchman_run(tr_ctx *ctx, Watchman *self)
             tr_tell(ctx, self->clerk, Round, .begun = begun,
                     .ended = tr_now(ctx));
         }
-        TR_TRY(tr_sleep(ctx, ROUND_EVERY));
+        TR_TRY(tr_sleep(ctx, self->bank->watch));
     }
     return TR_OK;
 }
