@@ -20,8 +20,8 @@ must_say() {
 }
 
 # Real processes, a real kill.
-last='^takeover .* s, leave .* m\{0,1\}s, transfers [0-9]*, unknown [0-9]*, '
-last="${last}conserved: yes\$"
+last='^takeover [0-9.]* s, leave [0-9.]* s, transfers [1-9][0-9]*, '
+last="${last}unknown [0-9]*, conserved: yes\$"
 ACCOUNTS=400 "$bank" 3 >"$dir/real" 2>&1 || { cat "$dir/real"; exit 1; }
 must_say "$dir/real" ' s  member [0-9]* (127.0.0.1:[0-9]*) is up'
 must_say "$dir/real" ' s  member [0-9]* (127.0.0.1:[0-9]*) is leaving'
