@@ -1,12 +1,10 @@
 /*
- * apart_sim.c - nodes take each other for dead, and connect again.
+ * apart_sim.c - nodes do not hear each other for seconds, while shards move.
  *
  * The scenario of takeover.h, without killed nodes. Cuts between nodes, both
- * ways or one way, last longer than a stream survives, also while shards
- * change their owner. So both sides, or only one of them, forget what the
- * other one still has to send. There may be two activations of a name
- * meanwhile; the fence of the store accepts the writes of one. After the cuts
- * every node talks to every other one again. From then on there is one
+ * ways or one way, last up to 25 seconds, also while shards change their owner.
+ * A stream is not given up because it is silent (docs/design/0016-owners.md),
+ * so after the cuts every node talks to every other one again: there is one
  * activation of a name, requests are answered, and every watch is notified in
  * the end.
  *
@@ -16,7 +14,7 @@
 
 enum { TALKS = 120, MEETINGS = 40, QUIET = KEYS / 2 };
 
-/* Draws how long a cut lasts: from a slow link to twice the give-up time. */
+/* Draws how long a cut lasts: from the delay of a slow link to 25 seconds. */
 static tr_nanos any_cut(tr_sim *sim)
 {
     return (tr_nanos)tr_sim_random(sim, TR_SECONDS(25)) + 1;

@@ -3,12 +3,12 @@
  *
  * The scenario of takeover.h, without killed nodes. In the middle of each
  * hand-over links are cut, both ways or one way, are slow, or clogged and
- * released in any order, and packets are lost, doubled and out of order. This
- * is too short for a node to be given up, but longer than a new owner waits
- * for claims. So there may be two activations of a name for a while; the fence
- * of the store accepts the writes of one, which the built-in invariant
- * `commit` checks after every write. At the end every acknowledged number is
- * stored, every watch was notified, and requests are answered.
+ * released in any order, and packets are lost, doubled and out of order. No
+ * node is taken for dead, so this only delays the markers of the hand-over
+ * (docs/design/0016-owners.md). The store accepts the writes of one epoch only,
+ * which the built-in invariant `commit` checks after every write. At the end
+ * every acknowledged number is stored, every watch was notified, and requests
+ * are answered.
  */
 #include "takeover.h"
 

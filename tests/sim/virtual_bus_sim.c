@@ -4,14 +4,11 @@
  * Tellers on every node send numbered messages to a few names, with pauses
  * around the idle time; the actors are stopped from any node, stop themselves,
  * and start slowly now and then. Packets are lost, doubled, late and out of
- * order; links are slow, clogged and cut, each time too short for a node to be
- * given up. So every message must be handled: after every step no number is
- * out of order, at the end each was handled once, and no actor is active on
- * two nodes at a time. Only a message that was forwarded too often may be
- * missing: for each skipped number some node has a dead letter.
- *
- * Several cuts in a row may still make a node give another one up. Messages in
- * flight to it are dead letters then, although they may have arrived.
+ * order; links are slow, clogged and cut. No node is taken for dead, so every
+ * message must be handled: after every step no number is out of order, at the
+ * end each was handled once, and no actor is active on two nodes at a time.
+ * Only a message that was passed on too often may be missing: for each skipped
+ * number some node has a dead letter.
  */
 #include <inttypes.h>
 #include <stdio.h>
