@@ -16,6 +16,7 @@
 #include "base/check.h"
 #include "base/lock.h"
 #include "base/map.h"
+#include "core/cell/cache.h"
 #include "core/cell/cell.h"
 #include "core/cell/ext.h"
 #include "core/cell/mem.h"

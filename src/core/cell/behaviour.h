@@ -28,15 +28,15 @@ typedef struct tri_behaviour {
     const tr_actor_def *def;
     const tr_handler *any;  // TR_ON_ANY, or NULL
     bool interleaves;       // has TR_ON_READ or TR_ON_INTERLEAVE handlers
-    bool no_hooks;          // neither of the first start nor of the end
+    bool no_hooks;          // has no hook of a first start or of an end
     struct tri_behaviour *wrapped;      // list of copies with interceptors
     const struct tri_behaviour *plain;  // the original of a copy, or NULL
-    const tr_interceptor *const *outer, *const *inner;  // of a copy
-    tr_handler any_wrapped;                             // of a copy
-    uint32_t mask;        // number of slots, a power of two, minus one
-    uint32_t kind;        // number of the definition's name: tally.h
-    uint8_t state_class;  // size class of the states: mem.h
-    tri_slot slots[];     // by tri_slot_index; a quarter full at most
+    const tr_interceptor *const *outer, *const *inner;  // set in a copy
+    tr_handler any_wrapped;  // TR_ON_ANY of a copy, around which they run
+    uint32_t mask;           // number of slots, a power of two, minus one
+    uint32_t kind;           // number of the definition's name: tally.h
+    uint8_t state_class;     // size class of the states: cache.h
+    tri_slot slots[];        // by tri_slot_index; a quarter full at most
 } tri_behaviour;
 
 /* Out-of-line part of tri_behaviour_find. */

@@ -28,6 +28,7 @@
 #include "base/check.h"
 #include "base/list.h"
 #include "base/wheel.h"
+#include "core/cell/cache.h"
 #include "core/cell/mem.h"
 #include "core/cell/message.h"
 #include "core/types.h"

@@ -14,6 +14,7 @@
 #include "base/lock.h"
 #include "base/map.h"
 #include "core/ask/wait.h"
+#include "core/cell/cache.h"
 #include "core/cell/cell.h"
 #include "core/cell/mem.h"
 #include "core/cell/message.h"

@@ -16,6 +16,7 @@
 #include "base/check.h"
 #include "base/list.h"
 #include "core/cell/behaviour.h"
+#include "core/cell/cache.h"
 #include "core/cell/cell.h"
 #include "core/cell/ext.h"
 #include "core/cell/mem.h"
@@ -212,7 +213,7 @@ void tri_heap_release(tri_cell *cell)
 {
     tri_ext *ext = tri_ext_of(cell);
     TRI_CHECK(ext != NULL);
-    tri_cell_assert_owned(cell);
+    TRI_CHECK_SLOW(tri_cell_is_owned(cell));
     run_closers(ext);
     while (ext->stored.holdings != NULL) {
         tri_holding *holding = ext->stored.holdings;

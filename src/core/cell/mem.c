@@ -1,9 +1,9 @@
 /*
- * mem.c - size classes, magazines, chunks.
+ * mem.c - the chunks, large blocks and budget of a system.
  *
- * Invariant: a block is in exactly one place: in use, in a magazine of a
- * cache, in the store, or in the unused part of a chunk. Unused memory is
- * given out by a moving pointer, so a page is first touched when it is needed.
+ * Invariant: `mapped` is the sum of the sizes of all chunks, `big` that of all
+ * large blocks. Both only grow past the budget by what several threads take at
+ * the same moment.
  *
  * A system that has grown large maps chunks of a huge page: page faults for
  * each 4 KiB took half the time of a million spawns.
@@ -17,17 +17,7 @@
 #include "base/check.h"
 #include "base/lock.h"
 #include "base/pages.h"
-
-const uint16_t tri_class_size[TRI_CLASS_COUNT] = {
-    64,  96, 128, 192, 256, 512, 1024, 2048, 4096, TRI_SMALL_MAX,
-    192,  // TRI_CLASS_CELL: struct tri_cell, asserted in cell.c
-    832,  // TRI_CLASS_EXT: struct tri_ext, asserted in ext.c
-    16,  32,
-};
-
-const uint8_t tri_class_step[TRI_CLASS_TABLE_MAX / 32 + 1] = {
-    0, 0, 0, 1, 2, 3, 3, 4, 4, 5, 5, 5, 5, 5, 5, 5, 5,
-};
+#include "core/cell/cache.h"
 
 enum {
     CHUNK_SIZE = 256 * 1024,
@@ -35,8 +25,6 @@ enum {
     CHUNKS_IN_BUDGET = 32,    // least: each worker needs some, one per class
     LARGE_FROM = 32 << 20,    // mapped bytes above which chunks are large
     CHUNK_LARGE = 2 << 20,
-    CHUNK_HEADER = 64,    // keeps blocks aligned to cache lines
-    MAGAZINE_COUNT = 48,  // first bit of the count in tri_block.next_mag
 };
 
 void tri_mem_init(tri_mem *mem, size_t budget)
@@ -115,65 +103,13 @@ void *tri_mem_calloc(tri_mem *mem, size_t size)
     return tri_mem_should_fail(mem) ? NULL : calloc(1, size);
 }
 
-void tri_cache_init(tri_cache *cache, tri_mem *mem)
+tri_chunk *tri_chunk_map(tri_mem *mem, bool may_be_large)
 {
-    TRI_CHECK(mem != NULL);
-    memset(cache, 0, sizeof(*cache));
-    cache->mem = mem;
-}
-
-/* Moves a magazine, which may be empty, to the store. */
-static void store_put(tri_store *store, tri_magazine *magazine)
-{
-    if (magazine->head == NULL) {
-        return;
-    }
-    TRI_CHECK(magazine->count > 0);
-    uint64_t count = (uint64_t)magazine->count << MAGAZINE_COUNT;
-    tri_lock_take(&store->lock);
-    magazine->head->next_mag = count | (uintptr_t)store->magazines;
-    store->magazines = magazine->head;
-    tri_lock_drop(&store->lock);
-    *magazine = (tri_magazine){0};
-}
-
-/* Takes a magazine from the store; false if there is none. */
-static bool store_get(tri_store *store, tri_magazine *magazine)
-{
-    TRI_CHECK(magazine->head == NULL);
-    tri_lock_take(&store->lock);
-    tri_block *first = store->magazines;
-    if (first != NULL) {
-        uint64_t next = first->next_mag;
-        store->magazines =
-            (tri_block *)(uintptr_t)(next & ((1ull << MAGAZINE_COUNT) - 1));
-        *magazine = (tri_magazine){.head = first,
-                                   .count = (uint32_t)(next >> MAGAZINE_COUNT)};
-    }
-    tri_lock_drop(&store->lock);
-    return first != NULL;
-}
-
-void tri_cache_fini(tri_cache *cache)
-{
-    for (uint32_t k = 0; k < TRI_CLASS_COUNT; k++) {
-        store_put(&cache->mem->store[k], &cache->of[k].hot);
-        store_put(&cache->mem->store[k], &cache->of[k].spare);
-        // The unused part of its chunk stays unused until the system closes.
-    }
-}
-
-/* Maps a chunk for the class; false without memory or budget. */
-static bool chunk_new(tri_cache *cache, uint32_t klass)
-{
-    tri_mem *mem = cache->mem;
-    TRI_CHECK(cache->of[klass].unused == cache->of[klass].unused_end);
+    TRI_CHECK(mem->chunk_size != 0);
     // Relaxed: a statistic.
     size_t mapped = atomic_load_explicit(&mem->mapped, memory_order_relaxed);
     size_t room = bytes_left(mem);
-    // Large only for a class that has used up a chunk: else most is unused.
-    bool large = mapped >= LARGE_FROM && room >= CHUNK_LARGE &&
-                 cache->of[klass].unused_end != NULL;
+    bool large = may_be_large && mapped >= LARGE_FROM && room >= CHUNK_LARGE;
     size_t size = large ? CHUNK_LARGE : mem->chunk_size;
     tri_chunk *chunk = room >= size ? tri_pages_map(size) : NULL;
     if (chunk == NULL && large) {
@@ -181,68 +117,19 @@ static bool chunk_new(tri_cache *cache, uint32_t klass)
         chunk = tri_pages_map(size);
     }
     if (chunk == NULL) {
-        return false;
+        return NULL;
     }
     if (size == CHUNK_LARGE) {
         tri_pages_huge(chunk, size);
     }
-    _Static_assert(sizeof(tri_chunk) <= CHUNK_HEADER, "chunk header");
+    _Static_assert(sizeof(tri_chunk) <= TRI_CHUNK_HEADER, "chunk header");
     atomic_fetch_add_explicit(&mem->mapped, size, memory_order_relaxed);
     chunk->size = size;
     tri_lock_take(&mem->lock);
     chunk->next = mem->chunks;
     mem->chunks = chunk;
     tri_lock_drop(&mem->lock);
-    size_t count = (size - CHUNK_HEADER) / tri_class_size[klass];
-    cache->of[klass].unused = (char *)chunk + CHUNK_HEADER;
-    cache->of[klass].unused_end =
-        cache->of[klass].unused + count * tri_class_size[klass];
-    return true;
-}
-
-void *tri_cache_refill(tri_cache *cache, uint32_t klass)
-{
-    TRI_CHECK(klass < TRI_CLASS_COUNT);
-    tri_magazine *hot = &cache->of[klass].hot;
-    tri_magazine *spare = &cache->of[klass].spare;
-
-    if (spare->head != NULL) {
-        *hot = *spare;
-        *spare = (tri_magazine){0};
-    } else if (!store_get(&cache->mem->store[klass], hot)) {
-        if (cache->of[klass].unused == cache->of[klass].unused_end &&
-            !chunk_new(cache, klass)) {
-            return NULL;
-        }
-        void *at = cache->of[klass].unused;
-        cache->of[klass].unused += tri_class_size[klass];
-        return at;
-    }
-    tri_block *block = hot->head;
-    hot->head = block->next;
-    hot->count--;
-    return block;
-}
-
-void tri_cache_spill(tri_cache *cache, uint32_t klass)
-{
-    TRI_CHECK(klass < TRI_CLASS_COUNT);
-    tri_magazine *hot = &cache->of[klass].hot;
-    tri_magazine *spare = &cache->of[klass].spare;
-
-    store_put(&cache->mem->store[klass], spare);
-    *spare = *hot;
-    *hot = (tri_magazine){0};
-}
-
-uint32_t tri_class_of(size_t size)
-{
-    for (uint32_t k = 0; k < TRI_CLASS_CELL; k++) {
-        if (size <= tri_class_size[k]) {
-            return k;
-        }
-    }
-    return TRI_CLASS_BIG;
+    return chunk;
 }
 
 /* The size is stored in front, in a prefix as long as the alignment. */

@@ -1,16 +1,11 @@
 /*
- * mem.h - blocks of a few size classes, from caches of the workers.
+ * mem.h - the memory of a system: chunks, large blocks, the budget.
  *
- * Messages, cells and extensions come from here. A block keeps its class and
- * is not unmapped before the system closes, so a late sender may read a cell
- * that has just been freed: it finds that cell or a later one.
+ * Messages, cells and extensions are blocks of a few size classes, which
+ * workers cut from chunks (cache.h). Chunks are not unmapped before the system
+ * closes.
  *
- * Each worker has a tri_cache: two magazines per class, `hot` and `spare`.
- * Whole magazines move between the caches and the shared store, so a producer
- * and a consumer on two threads share a lock once per TRI_MAGAZINE blocks.
- *
- * Threads: a cache belongs to one thread (the cache of sys->outside to the
- * holder of outside_lock); tri_mem is shared.
+ * Threads: any, except tri_mem_init and tri_mem_fini.
  */
 #ifndef TRI_CORE_CELL_MEM_H
 #define TRI_CORE_CELL_MEM_H
@@ -19,9 +14,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/check.h"
 #include "base/lock.h"
 
+/* Size classes 0 to 9 are those of messages. */
 enum {
     TRI_CLASS_CELL = 10,
     TRI_CLASS_EXT = 11,
@@ -30,13 +25,9 @@ enum {
     TRI_CLASS_COUNT = 14,
     TRI_CLASS_STACK = 254,  // on a stack: never freed
     TRI_CLASS_BIG = 255,    // larger than any class: from malloc
-#ifdef TRI_TORTURE
-    TRI_MAGAZINE = 2,
-#else
-    TRI_MAGAZINE = 128,  // blocks moved at once; bench/README.md
-#endif
     TRI_BLOCK_ALIGN = 32,
-    TRI_SMALL_MAX = 8192,  // bytes of the largest message class
+    TRI_CHUNK_HEADER = 64,  // keeps blocks aligned to cache lines
+    TRI_SMALL_MAX = 8192,   // bytes of the largest message class
 };
 
 /* A free block. */
@@ -67,22 +58,6 @@ typedef struct tri_mem {
     _Atomic(int64_t) fail_at;  // counts down, 0 fails; < 0: never. For tests
 } tri_mem;
 
-typedef struct tri_magazine {
-    tri_block *head;
-    uint32_t count;
-} tri_magazine;
-
-typedef struct tri_cache {
-    tri_mem *mem;
-    struct {
-        tri_magazine hot;
-        tri_magazine spare;
-        char *unused, *unused_end;  // part of the last chunk
-    } of[TRI_CLASS_COUNT];
-} tri_cache;
-
-extern const uint16_t tri_class_size[TRI_CLASS_COUNT];
-
 /* `budget`: see tri_mem_limit, which sets it. */
 void tri_mem_init(tri_mem *mem, size_t budget);
 /*
@@ -91,8 +66,6 @@ void tri_mem_init(tri_mem *mem, size_t budget);
  */
 void tri_mem_limit(tri_mem *mem, size_t budget);
 void tri_mem_fini(tri_mem *mem);
-void tri_cache_init(tri_cache *cache, tri_mem *mem);
-void tri_cache_fini(tri_cache *cache);  // moves its blocks to the store
 
 /* Lets the n-th allocation from now on fail, once; n < 0: none. For tests. */
 void tri_mem_fail_after(tri_mem *mem, int64_t n);
@@ -100,24 +73,12 @@ void tri_mem_fail_after(tri_mem *mem, int64_t n);
 /* Counts an allocation; returns true if it must fail. */
 bool tri_mem_should_fail(tri_mem *mem);
 
-/* Out-of-line part of tri_cache_alloc: `hot` is empty. NULL without memory. */
-void *tri_cache_refill(tri_cache *cache, uint32_t klass);
-
-/* Out-of-line part of tri_cache_free: `hot` is full. */
-void tri_cache_spill(tri_cache *cache, uint32_t klass);
-
-/* Returns the class of a message of this many bytes, or TRI_CLASS_BIG. */
-uint32_t tri_class_of(size_t size);
-
-/* tri_class_of for sizes up to TRI_CLASS_TABLE_MAX, by a table. */
-#define TRI_CLASS_TABLE_MAX ((size_t)512)
-extern const uint8_t tri_class_step[TRI_CLASS_TABLE_MAX / 32 + 1];
-
-static inline uint32_t tri_class_by_table(size_t size)
-{
-    TRI_CHECK_SLOW(size <= TRI_CLASS_TABLE_MAX);
-    return tri_class_step[(size + 31) / 32];
-}
+/*
+ * Maps a chunk, which stays the system's, and returns it; its blocks begin
+ * TRI_CHUNK_HEADER bytes behind it. NULL without memory or budget. may_be_large:
+ * the caller will use a large one up.
+ */
+tri_chunk *tri_chunk_map(tri_mem *mem, bool may_be_large);
 
 /* Blocks that are larger than any class, aligned to TRI_BLOCK_ALIGN. */
 void *tri_big_alloc(tri_mem *mem, size_t size);
@@ -131,102 +92,5 @@ void *tri_mem_calloc(tri_mem *mem, size_t size);
 #else
 #define TRI_FAULTS 0
 #endif
-
-/*
- * Poisons free blocks for AddressSanitizer, so that it reports the use of a
- * message after its handler has returned. Cells and extensions are read after
- * their end by design (cell.h).
- */
-#if defined(__SANITIZE_ADDRESS__)
-#define TRI_MEM_ASAN 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define TRI_MEM_ASAN 1
-#endif
-#endif
-#ifdef TRI_MEM_ASAN
-void __asan_poison_memory_region(void const volatile *at, size_t size);
-void __asan_unpoison_memory_region(void const volatile *at, size_t size);
-
-static inline void tri_block_hide(tri_block *block, uint32_t klass)
-{
-    if (klass != TRI_CLASS_CELL && klass != TRI_CLASS_EXT) {
-        __asan_poison_memory_region(block + 1,
-                                    tri_class_size[klass] - sizeof(*block));
-    }
-}
-
-static inline void *tri_block_show(void *block, uint32_t klass)
-{
-    if (block != NULL) {
-        __asan_unpoison_memory_region(block, tri_class_size[klass]);
-    }
-    return block;
-}
-
-static inline void tri_chunk_show(void *chunk, size_t size)
-{
-    __asan_unpoison_memory_region(chunk, size);
-}
-#else
-static inline void tri_block_hide(tri_block *block, uint32_t klass)
-{
-    (void)block, (void)klass;
-}
-
-static inline void *tri_block_show(void *block, uint32_t klass)
-{
-    (void)klass;
-    return block;
-}
-
-static inline void tri_chunk_show(void *chunk, size_t size)
-{
-    (void)chunk, (void)size;
-}
-#endif
-
-/* Takes the newest block of a magazine, which must not be empty. */
-static inline tri_block *tri_magazine_take(tri_magazine *magazine,
-                                           uint32_t klass)
-{
-    TRI_CHECK_SLOW(magazine->head != NULL && magazine->count > 0);
-    tri_block *block = magazine->head;
-    magazine->head = block->next;
-    magazine->count--;
-    return tri_block_show(block, klass);
-}
-
-/*
- * Returns a block of the class, or NULL without memory. Its contents are
- * undefined, except that cells and extensions keep what they were.
- */
-static inline void *tri_cache_alloc(tri_cache *cache, uint32_t klass)
-{
-    TRI_CHECK_SLOW(klass < TRI_CLASS_COUNT);
-    if (TRI_FAULTS && tri_mem_should_fail(cache->mem)) {
-        return NULL;
-    }
-    tri_magazine *hot = &cache->of[klass].hot;
-    if (TRI_UNLIKELY(hot->head == NULL)) {
-        return tri_block_show(tri_cache_refill(cache, klass), klass);
-    }
-    return tri_magazine_take(hot, klass);
-}
-
-/* Takes back a block of the class; of any cache. */
-static inline void tri_cache_free(tri_cache *cache, uint32_t klass, void *at)
-{
-    TRI_CHECK_SLOW(at != NULL && klass < TRI_CLASS_COUNT);
-    tri_magazine *hot = &cache->of[klass].hot;
-    tri_block *block = at;
-
-    block->next = hot->head;
-    hot->head = block;
-    tri_block_hide(block, klass);
-    if (TRI_UNLIKELY(++hot->count >= TRI_MAGAZINE)) {
-        tri_cache_spill(cache, klass);
-    }
-}
 
 #endif

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "core/cell/cache.h"
 #include "core/cell/mem.h"
 #include "schema/pack.h"
 
@@ -101,7 +102,7 @@ void tri_msg_free_slow(tri_cache *cache, tr_msg *msg)
                   : flags & TRI_MSG_ASK   ? (void *)tri_msg_ask(msg)
                                           : msg;
     if (msg->item.klass == TRI_CLASS_STACK) {
-        return;  // in the frame of tri_handle_on_stack
+        return;  // its memory is the frame of tri_handle_on_stack
     }
     if (msg->item.klass == TRI_CLASS_BIG) {
         tri_big_free(cache->mem, block);

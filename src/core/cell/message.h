@@ -21,6 +21,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "core/cell/cache.h"
 #include "core/cell/mem.h"
 #include "core/types.h"  // IWYU pragma: keep
 
@@ -209,8 +210,8 @@ tr_msg *tri_msg_new_raw(tri_cache *cache, const tr_type *type, size_t size,
 void tri_msg_free_slow(tri_cache *cache, tr_msg *msg);
 
 /* Makes a request or an answer: a message with a tri_ask in front. */
-static inline tr_msg *tri_ask_new(tri_cache *cache, const tr_type *type,
-                                  const void *payload)
+static inline __attribute__((always_inline)) tr_msg *tri_ask_new(
+    tri_cache *cache, const tr_type *type, const void *payload)
 {
     size_t size = type->size;
     if (TRI_UNLIKELY(type->var_count != 0 || size > TRI_CLASS_TABLE_MAX -

@@ -16,6 +16,7 @@
 #include "base/check.h"
 #include "core/ask/error_text.h"
 #include "core/caller.h"
+#include "core/cell/cache.h"
 #include "core/cell/cell.h"
 #include "core/cell/cell_path.h"
 #include "core/cell/ext.h"

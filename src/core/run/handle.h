@@ -13,6 +13,7 @@
 
 #include "base/check.h"
 #include "core/cell/behaviour.h"
+#include "core/cell/cache.h"
 #include "core/cell/cell.h"
 #include "core/cell/heap.h"
 #include "core/cell/mem.h"

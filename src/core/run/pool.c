@@ -17,6 +17,7 @@
 #include "base/lock.h"
 #include "base/log.h"
 #include "base/world.h"
+#include "core/cell/cache.h"
 #include "core/cell/cell_path.h"
 #include "core/cell/mem.h"
 #include "core/run/scheduler.h"

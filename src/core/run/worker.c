@@ -16,6 +16,7 @@
 #include "base/lock.h"
 #include "base/wheel.h"
 #include "base/world.h"
+#include "core/cell/cache.h"
 #include "core/cell/cell.h"
 #include "core/cell/mem.h"
 #include "core/cell/props.h"

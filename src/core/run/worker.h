@@ -20,7 +20,7 @@
 #include "base/lock.h"
 #include "base/wheel.h"
 #include "base/world.h"
-#include "core/cell/mem.h"
+#include "core/cell/cache.h"
 #include "core/cell/tally.h"
 #include "core/types.h"
 #include "troupe/system.h"
@@ -158,7 +158,7 @@ struct tri_worker {
     _Atomic(uint32_t) own_thread;  // tri_own_thread, of a thread of the program
     _Atomic(tri_cell *) running;   // the cell of the batch, for observers
     _Atomic(const tr_type *) handling;  // type of its message, for observers
-    _Atomic(uint64_t) self_stopped;     // id of the last that stopped itself
+    _Atomic(uint64_t) self_stopped;     // actor that stopped itself last
     bool is_outside;                    // the worker is sys->outside
     bool pinned_taken;                  // a pinned worker has its actor
     _Atomic(tr_nanos) monitor_since;    // when the batch was first seen
