@@ -325,7 +325,6 @@ void tri_fiber_pool_fini(tri_fiber_pool *pool)
 
 tri_fiber *tri_fiber_take(tri_fiber_pool *pool)
 {
-    TRI_CHECK(pool->live != NULL);
     tri_fiber *fiber = pool->spare;
 
     if (fiber != NULL) {
@@ -338,6 +337,7 @@ tri_fiber *tri_fiber_take(tri_fiber_pool *pool)
         fiber->next = NULL;
         return fiber;
     }
+    TRI_CHECK(pool->live != NULL);
     if (!reserve_live(pool)) {
         return NULL;
     }
@@ -354,8 +354,8 @@ tri_fiber *tri_fiber_take(tri_fiber_pool *pool)
 void tri_fiber_give(tri_fiber_pool *pool, tri_fiber *fiber)
 {
     TRI_CHECK(fiber->pool == pool);
-    TRI_CHECK(!fiber->is_spare);
-    TRI_CHECK(pool->taken_count > 0);
+    TRI_CHECK(!fiber->is_spare);  // so it is one of taken_count
+    TRI_CHECK_SLOW(pool->taken_count > 0);
     // The running fiber must not be given: its stack could be unmapped here.
     TRI_CHECK(!tri_fiber_contains(fiber, __builtin_frame_address(0)));
 

@@ -169,13 +169,21 @@ static inline void tri_list_move(tri_list *to, tri_list *from)
     tri_list_init(from);
 }
 
+/* Returns where a walk begins: the first link, or the head if there is none. */
+static inline tri_link *tri_list_begin(const tri_list *list)
+{
+    return list->head.next != NULL ? list->head.next
+                                   : (tri_link *)(uintptr_t)&list->head;
+}
+
 /*
  * Walks the links from first to last; `link` is declared here. The body must
- * not remove `link`.
+ * not remove `link`. A walk ends at the head, which is one comparison per
+ * step; tri_list_next would need two.
  */
 #define TRI_LIST_EACH(link, list)                                              \
-    for (tri_link *link = tri_list_first(list); link != NULL;                  \
-         link = tri_list_next(list, link))
+    for (tri_link *link = tri_list_begin(list); link != &(list)->head;         \
+         link = link->next)
 
 /* Like TRI_LIST_EACH; the body may remove `link`, but not the one after it. */
 #define TRI_LIST_EACH_SAFE(link, list)                                         \
@@ -186,9 +194,9 @@ static inline void tri_list_move(tri_list *to, tri_list *from)
 
 /* Walks the items whose `member` is in the list; `item` is declared here. */
 #define TRI_LIST_EACH_ITEM(item, list, type, member)                           \
-    for (type *item = tri_list_item(tri_list_first(list), type, member);       \
-         item != NULL; item = tri_list_item(                                   \
-                           tri_list_next(list, &item->member), type, member))
+    for (type *item = tri_container_of(tri_list_begin(list), type, member);    \
+         &item->member != &(list)->head;                                       \
+         item = tri_container_of(item->member.next, type, member))
 
 /* tri_list_next that accepts NULL, for TRI_LIST_EACH_SAFE. */
 static inline tri_link *tri_list_after(const tri_list *list,

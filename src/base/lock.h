@@ -88,14 +88,20 @@ static inline void tri_lock_take(tri_lock *lock)
     } while (!tri_lock_try(lock));
 }
 
+/* True if a thread holds the lock; it cannot see which one. */
+static inline bool tri_lock_is_held(tri_lock *lock)
+{
+    // Relaxed: if the caller holds the lock, it reads its own write.
+    return atomic_load_explicit(&lock->held, memory_order_relaxed) == 1;
+}
+
 /*
- * Checks that the lock is held. It cannot see which thread holds it, so the
- * check passes as well if the holder is another thread.
+ * Checks that the lock is held. On the fast path, right after it was taken:
+ * TRI_CHECK_SLOW(tri_lock_is_held(lock)).
  */
 static inline void tri_lock_assert_held(tri_lock *lock)
 {
-    // Relaxed: if the caller holds the lock, it reads its own write.
-    TRI_CHECK(atomic_load_explicit(&lock->held, memory_order_relaxed) == 1);
+    TRI_CHECK(tri_lock_is_held(lock));
 }
 
 /* Frees the lock, which the caller must hold. */

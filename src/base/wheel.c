@@ -100,9 +100,10 @@ static tri_list *slot_at(tri_wheel *wheel, position at)
     return &wheel->slots[at.level][at.slot];
 }
 
-static tri_timer *timer_of(tri_link *link)
+/* True if the slot at `at` has timers; a slot that has none is not read. */
+static bool is_used(const tri_wheel *wheel, position at)
 {
-    return tri_list_item(link, tri_timer, link);
+    return (wheel->used[at.level] >> at.slot & 1) != 0;
 }
 
 static void mark_used(tri_wheel *wheel, position at)
@@ -120,12 +121,16 @@ static void mark_empty(tri_wheel *wheel, position at)
 }
 
 /* Appends a timer, whose due time is set, to its slot. */
-static void link_timer(tri_wheel *wheel, tri_timer *timer)
+static inline void link_timer(tri_wheel *wheel, tri_timer *timer)
 {
     position at = position_of(wheel, due_tick(timer));
+    tri_list *slot = slot_at(wheel, at);
 
-    tri_list_push_back(slot_at(wheel, at), &timer->link);
-    mark_used(wheel, at);
+    if (!is_used(wheel, at)) {
+        tri_list_init(slot);
+        mark_used(wheel, at);
+    }
+    tri_link_insert(slot->head.prev, &timer->link);
 }
 
 /* Takes an armed timer out of its slot, which is at `at`. */
@@ -134,10 +139,10 @@ static void unlink_timer(tri_wheel *wheel, position at, tri_timer *timer)
     tri_list *slot = slot_at(wheel, at);
 
     // Fails for a timer that is armed in another wheel.
-    TRI_CHECK(!tri_list_is_empty(slot));
-    TRI_CHECK(wheel->count > 0);
+    TRI_CHECK(is_used(wheel, at));
+    TRI_CHECK_SLOW(wheel->count > 0);
     tri_list_remove(&timer->link);
-    if (tri_list_is_empty(slot)) {
+    if (slot->head.next == &slot->head) {
         mark_empty(wheel, at);
     }
     wheel->count--;
@@ -209,14 +214,14 @@ static void spread_slot(tri_wheel *wheel, position at, uint64_t tick)
     TRI_CHECK(at.level > 0);
     TRI_CHECK(tick >= at.start);
     tri_list timers;
-    tri_link *link;
 
     tri_list_init(&timers);
     tri_list_move(&timers, slot_at(wheel, at));
     mark_empty(wheel, at);
     wheel->tick = tick;
-    while ((link = tri_list_pop_front(&timers)) != NULL) {
-        tri_timer *timer = timer_of(link);
+    TRI_LIST_EACH_SAFE (link, &timers) {
+        tri_timer *timer = tri_container_of(link, tri_timer, link);
+        tri_link_init(link);  // `timers` is given up as a whole
         TRI_CHECK_SLOW(position_of(wheel, due_tick(timer)).level < at.level);
         link_timer(wheel, timer);
     }
@@ -233,8 +238,9 @@ tri_timer *tri_wheel_expire(tri_wheel *wheel, tr_nanos now)
             break;
         }
         tri_list *slot = slot_at(wheel, at);
-        tri_timer *timer = timer_of(tri_list_first(slot));
-        bool alone = tri_list_last(slot) == &timer->link;
+        // The slot is used, so it has a first timer.
+        tri_timer *timer = tri_container_of(slot->head.next, tri_timer, link);
+        bool alone = slot->head.prev == &timer->link;
         if (at.level == 0) {
             wheel->tick = at.start;
             unlink_timer(wheel, at, timer);

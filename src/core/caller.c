@@ -42,9 +42,9 @@ tr_system *tri_from_system(tr_from from)
     return tri_from_is_ctx(from) ? from.ctx->sys : outside_system(from);
 }
 
-tri_caller tri_enter_system(tr_system *sys, tr_ref sender)
+/* tri_enter_system for a system whose magic number has been checked. */
+static inline tri_caller enter(tr_system *sys, tr_ref sender)
 {
-    TRI_CHECK(sys->magic == TRI_SYSTEM_MAGIC);
     tri_caller caller = {.sys = sys, .sender = sender};
     tri_worker *worker = tri_worker_current();
     if (worker != NULL && worker->sys == sys) {
@@ -57,12 +57,17 @@ tri_caller tri_enter_system(tr_system *sys, tr_ref sender)
     return caller;
 }
 
+tri_caller tri_enter_system(tr_system *sys, tr_ref sender)
+{
+    TRI_CHECK(sys->magic == TRI_SYSTEM_MAGIC);
+    return enter(sys, sender);
+}
+
 tri_caller tri_enter_outside(tr_from from)
 {
     tr_system *sys = outside_system(from);
-    return tri_enter_system(sys, from.sys != sys
-                                     ? tri_cell_ref(sys, from.probe->box.cell)
-                                     : (tr_ref){0});
+    return enter(sys, from.sys != sys ? tri_cell_ref(sys, from.probe->box.cell)
+                                      : (tr_ref){0});
 }
 
 tri_world *tri_from_world(tr_from from)

@@ -118,14 +118,12 @@ void tr_termination_done(tr_ctx *ctx)
 
 void tri_hooks_leave(tr_system *sys, tri_cell *cell)
 {
-    // Relaxed, both: set in a turn of this actor. A virtual actor keeps its
-    // cell, so the flag must go.
-    if (atomic_load_explicit(&cell->flags, memory_order_relaxed) &
-        TRI_CELL_HOOKED) {
-        atomic_fetch_and_explicit(&cell->flags, ~(uint32_t)TRI_CELL_HOOKED,
-                                  memory_order_relaxed);
-        hook_done(sys, tri_cell_ref(sys, cell));
-    }
+    // Relaxed: set in a turn of this actor. A virtual actor keeps its cell, so
+    // the flag must go.
+    uint32_t flags = atomic_fetch_and_explicit(
+        &cell->flags, ~(uint32_t)TRI_CELL_HOOKED, memory_order_relaxed);
+    TRI_CHECK(flags & TRI_CELL_HOOKED);
+    hook_done(sys, tri_cell_ref(sys, cell));
 }
 
 /* Returns the next hook of the part that was not told yet, or nobody. */

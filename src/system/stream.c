@@ -99,8 +99,8 @@ bool tri_stream_try_hold(tr_stream *stream)
 
 void tri_stream_drop(tr_stream *stream)
 {
-    // Release: what this holder did is before the end. Acquire: the last one
-    // sees it.
+    // Release: publishes what this holder did. Acquire: the last holder sees
+    // what all the others did.
     if (atomic_fetch_sub_explicit(&stream->holders, 1, memory_order_acq_rel) >
         1) {
         return;
@@ -248,7 +248,7 @@ tr_err tri_stream_own(tr_ctx *ctx, tr_stream *stream)
         tri_stream_drop(stream);
         return TR_ENOMEM;
     }
-    // Acquire and release: another actor may try the same; one wins.
+    // Acquire and release: of two actors that try at once, one succeeds.
     bool ours = atomic_compare_exchange_strong_explicit(
         &stream->owner, &unowned, owner, memory_order_acq_rel,
         memory_order_relaxed);
@@ -338,8 +338,10 @@ static tr_err await_in_turn(tri_stream_call *call, waiting *it)
     tr_ctx *ctx = call->ctx;
     TRI_CHECK(ctx != NULL);
     it->in_turn = true;
-    it->wait = (tri_wait){
-        .kind = TRI_WAIT_OUTSIDE, .cancel = turn_cancel, .site = "a stream"};
+    it->wait = (tri_wait){.kind = TRI_WAIT_OUTSIDE,
+                          .cancel = turn_cancel,
+                          .call = "a call",
+                          .site = "a stream"};
     TR_TRY(tri_wait_begin(ctx, &it->wait, call->deadline));
     tr_err err = arm(it) == TRI_ARMED ? tri_park(ctx, &it->wait) : TR_OK;
     tri_wait_finish(ctx, &it->wait);

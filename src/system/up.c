@@ -292,13 +292,14 @@ static void end_of_main(tr_system *sys, tri_cell *cell)
 static void ended(tri_worker *worker, tri_cell *cell)
 {
     tr_system *sys = worker->sys;
-    // Relaxed: fixed at spawn.
-    if (cell == sys->user ||
-        (atomic_load_explicit(&cell->flags, memory_order_relaxed) &
-         TRI_CELL_MAIN) != 0) {
+    // Relaxed: MAIN is fixed at spawn, HOOKED was set in a turn of this actor.
+    uint32_t flags = atomic_load_explicit(&cell->flags, memory_order_relaxed);
+    if (cell == sys->user || (flags & TRI_CELL_MAIN) != 0) {
         end_of_main(sys, cell);
     }
-    tri_hooks_leave(sys, cell);
+    if (flags & TRI_CELL_HOOKED) {
+        tri_hooks_leave(sys, cell);
+    }
     tri_router_ended(sys, cell);
 }
 

@@ -21,7 +21,7 @@ static bool is_allowed(unsigned char c)
 /* Appends a field. Returns false, with *why, if it is not valid or too long. */
 static bool add_field(tri_actor_id *id, const char *field, const char **why)
 {
-    TRI_CHECK(id->size <= TRI_ACTOR_ID_MAX);
+    TRI_CHECK_SLOW(id->size <= TRI_ACTOR_ID_MAX);
     char *begin = id->text + id->size, *at = begin;
     const char *end = id->text + TRI_ACTOR_ID_MAX;
     while (is_allowed((unsigned char)*field) && at < end) {
@@ -43,9 +43,10 @@ static bool add_field(tri_actor_id *id, const char *field, const char **why)
 }
 
 /* Appends "::" or "/". Returns false, with *why, if the id gets too long. */
-static bool add_mark(tri_actor_id *id, const char *mark, const char **why)
+static inline bool add_mark(tri_actor_id *id, const char *mark,
+                            const char **why)
 {
-    TRI_CHECK(id->size <= TRI_ACTOR_ID_MAX);
+    TRI_CHECK_SLOW(id->size <= TRI_ACTOR_ID_MAX);
     size_t size = strlen(mark);
     if (id->size + size > TRI_ACTOR_ID_MAX) {
         *why = "the whole name is longer than 256 characters";

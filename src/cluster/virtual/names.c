@@ -263,22 +263,36 @@ static void keep_or_hold(tri_virtual *v, bool keep)
     }
 }
 
-static tr_err get(tri_cluster *cluster, tr_from from, const tri_actor_id *id,
-                  bool keep, tri_virtual **out)
+/* Notes what the shard has to spare for the next reserve_make. With the lock. */
+static void reserve_look(reserve *with, const tri_shard *shard)
 {
-    TRI_CHECK(id->size > 0 && id->size <= TRI_ACTOR_ID_MAX);
-    uint64_t hash = tri_hash_bytes(id->text, id->size);
+    with->has_spare = shard->spare != NULL;
+    with->spare_room = shard->spare != NULL ? shard->spare->room : 0;
+}
+
+/*
+ * Slow path of get: adds a name that was not in the shard a moment ago. Memory
+ * is reserved without the lock, so the name is looked up again each time.
+ */
+static __attribute__((noinline)) tr_err get_new(tri_cluster *cluster,
+                                                tr_from from,
+                                                const tri_actor_id *id,
+                                                uint64_t hash, reserve *with,
+                                                bool keep, tri_virtual **out)
+{
     uint16_t index = (uint16_t)(hash % TRI_SHARDS);
     tri_shard *shard = &cluster->shards[index];
-    reserve with = {0};
     tr_err err = TR_OK;
     for (bool done = false; !done;) {
+        if (!reserve_make(with, cluster, from, index, id->size, keep)) {
+            err = TR_ENOMEM;
+        }
         tri_lock_take(&shard->lock);
         tri_virtual *v =
             tri_map_get_hashed(&shard->names, hash, id->text, id->size);
         done = v != NULL || err != TR_OK;
-        if (!done && is_ready(shard, &with, id->size)) {
-            err = add_name(cluster, shard, &with, id, hash, &v);
+        if (!done && is_ready(shard, with, id->size)) {
+            err = add_name(cluster, shard, with, id, hash, &v);
             done = true;
         }
         if (v != NULL) {  // perhaps another thread was first
@@ -286,18 +300,34 @@ static tr_err get(tri_cluster *cluster, tr_from from, const tri_actor_id *id,
             *out = v;
             err = TR_OK;
         }
-        if (done && with.cell_id != 0) {
-            reserve_put_back(&with, shard);
+        if (done && with->cell_id != 0) {
+            reserve_put_back(with, shard);
         }
-        with.has_spare = shard->spare != NULL;
-        with.spare_room = shard->spare != NULL ? shard->spare->room : 0;
+        reserve_look(with, shard);
         tri_lock_drop(&shard->lock);
-        if (!done &&
-            !reserve_make(&with, cluster, from, index, id->size, keep)) {
-            err = TR_ENOMEM;
-        }
     }
     return err;
+}
+
+static tr_err get(tri_cluster *cluster, tr_from from, const tri_actor_id *id,
+                  bool keep, tri_virtual **out)
+{
+    TRI_CHECK(id->size > 0 && id->size <= TRI_ACTOR_ID_MAX);
+    uint64_t hash = tri_hash_bytes(id->text, id->size);
+    tri_shard *shard = &cluster->shards[hash % TRI_SHARDS];
+    tri_lock_take(&shard->lock);
+    tri_virtual *v =
+        tri_map_get_hashed(&shard->names, hash, id->text, id->size);
+    if (TRI_LIKELY(v != NULL)) {
+        keep_or_hold(v, keep);
+        tri_lock_drop(&shard->lock);
+        *out = v;
+        return TR_OK;
+    }
+    reserve with = {0};
+    reserve_look(&with, shard);
+    tri_lock_drop(&shard->lock);
+    return get_new(cluster, from, id, hash, &with, keep, out);
 }
 
 tr_err tri_names_keep(tri_cluster *cluster, tr_from from,

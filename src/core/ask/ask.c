@@ -34,7 +34,9 @@
 #include "core/run/worker.h"
 #include "core/system.h"
 
-tr_nanos tri_ask_deadline(tr_ctx *ctx, tr_nanos timeout, bool *is_long)
+/* tri_ask_deadline, for the fast path of tr_ask. */
+static inline __attribute__((always_inline)) tr_nanos
+ask_deadline(tr_ctx *ctx, tri_wait *wait, tr_nanos timeout, bool *is_long)
 {
     tr_nanos deadline = TR_FOREVER;
     TRI_CHECK_SLOW(ctx->magic == TRI_CTX_MAGIC);
@@ -48,9 +50,13 @@ tr_nanos tri_ask_deadline(tr_ctx *ctx, tr_nanos timeout, bool *is_long)
         // The coarse clock is late by up to TRI_CLOCK_LAG: adding that makes
         // a deadline a little late, but never early.
         tri_world *world = ctx->sys->world;
-        tr_nanos now = *is_long && world->ops->mono_coarse != NULL
-                           ? world->ops->mono_coarse(world) + TRI_CLOCK_LAG
-                           : tri_clock(ctx->worker);
+        tr_nanos now;
+        if (*is_long && world->ops->mono_coarse != NULL) {
+            wait->since = world->ops->mono_coarse(world);
+            now = wait->since + TRI_CLOCK_LAG;
+        } else {
+            now = wait->since = tri_clock(ctx->worker);
+        }
         deadline = span >= TR_FOREVER - now ? TR_FOREVER : now + span;
     }
     // The actor that asked this one waits no longer than its own deadline.
@@ -62,6 +68,12 @@ tr_nanos tri_ask_deadline(tr_ctx *ctx, tr_nanos timeout, bool *is_long)
                                                           : 0;
     }
     return deadline;
+}
+
+tr_nanos tri_ask_deadline(tr_ctx *ctx, tri_wait *wait, tr_nanos timeout,
+                          bool *is_long)
+{
+    return ask_deadline(ctx, wait, timeout, is_long);
 }
 
 tr_err tri_ask_delivery_error(tr_ref to, tr_err err)
@@ -76,7 +88,8 @@ tr_err tri_ask_delivery_error(tr_ref to, tr_err err)
  * Sends msg as the request of wait. It is not slowed down: an asker waits for
  * its reply anyway.
  */
-static tr_err send_request(tr_ctx *ctx, const tri_wait *wait, tr_msg *msg)
+static inline __attribute__((always_inline)) tr_err
+send_request(tr_ctx *ctx, const tri_wait *wait, tr_msg *msg)
 {
     tr_ref to = wait->target;
     TRI_CHECK_SLOW(msg->item.flags & TRI_MSG_ASK);
@@ -92,8 +105,10 @@ static tr_err send_request(tr_ctx *ctx, const tri_wait *wait, tr_msg *msg)
                              ctx->worker, NULL, to, 0, msg);
 }
 
-tr_err tri_ask_send(tr_ctx *ctx, tri_wait *wait, tr_nanos deadline,
-                    bool is_long, const void *payload)
+/* tri_ask_send, for the fast path of tr_ask. */
+static inline __attribute__((always_inline)) tr_err
+ask_send(tr_ctx *ctx, const tri_wait *wait, tr_nanos deadline, bool is_long,
+         const void *payload)
 {
     const tr_context *context = tri_ctx_context(ctx);
     TRI_CHECK_SLOW(wait->type != NULL && wait->correlation != 0);
@@ -117,6 +132,12 @@ tr_err tri_ask_send(tr_ctx *ctx, tri_wait *wait, tr_nanos deadline,
     }
     tri_msg_free(&ctx->worker->cache, msg);
     return tri_ask_delivery_error(wait->target, err);
+}
+
+tr_err tri_ask_send(tr_ctx *ctx, tri_wait *wait, tr_nanos deadline,
+                    bool is_long, const void *payload)
+{
+    return ask_send(ctx, wait, deadline, is_long, payload);
 }
 
 void tri_ask_set_error(tr_ctx *ctx, const tri_wait *wait, tr_err err,
@@ -254,9 +275,10 @@ ask(tr_ctx *ctx, tr_ref to, void *out, tr_nanos timeout, const tr_type *type,
     wait.kind = TRI_WAIT_REPLY;
     wait.target = to;
     wait.type = type;
+    wait.call = "tr_ask";
     wait.site = site;
     bool is_long;
-    tr_nanos deadline = tri_ask_deadline(ctx, timeout, &is_long);
+    tr_nanos deadline = ask_deadline(ctx, &wait, timeout, &is_long);
     if (TRI_UNLIKELY(deadline == 0)) {
         tri_ask_set_error(ctx, &wait, TR_ETIMEDOUT, NULL);
         return TR_ETIMEDOUT;
@@ -264,7 +286,7 @@ ask(tr_ctx *ctx, tr_ref to, void *out, tr_nanos timeout, const tr_type *type,
     TR_TRY(tri_wait_begin(ctx, &wait, deadline));
     tr_err err = tri_edge_begin(ctx, &wait);
     if (err == TR_OK) {
-        err = tri_ask_send(ctx, &wait, deadline, is_long, payload);
+        err = ask_send(ctx, &wait, deadline, is_long, payload);
         if (TRI_UNLIKELY(err == TR_EFULL)) {
             err =
                 send_when_there_is_room(ctx, &wait, deadline, is_long, payload);

@@ -22,9 +22,11 @@ tr_err tri_ask_delivery_error(tr_ref to, tr_err err);
 /*
  * Returns when a request times out that is sent now; timeout 0 is the
  * system's. Returns 0 if the time is over already (rule 60 (time-outs below
- * zero)): the request must not be sent. *is_long gets tri_ask.is_long.
+ * zero)): the request must not be sent. *is_long gets tri_ask.is_long, and
+ * wait->since the present time if it was read.
  */
-tr_nanos tri_ask_deadline(tr_ctx *ctx, tr_nanos timeout, bool *is_long);
+tr_nanos tri_ask_deadline(tr_ctx *ctx, tri_wait *wait, tr_nanos timeout,
+                          bool *is_long);
 
 /*
  * Sends the request of wait, whose kind, target, type, site and correlation

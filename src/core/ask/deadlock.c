@@ -406,7 +406,7 @@ void tri_edge_cancel_family(tr_ctx *ctx)
     tri_cell *cell = ctx->cell;
     tri_ext *ext = tri_ext_of(cell);
     edge_copy edge;
-    tri_cell_assert_owned(cell);
+    TRI_CHECK_SLOW(tri_cell_is_owned(cell));
     // Relaxed: we own the cell. The edge, not the wait, says whom the turn
     // waits for: its request may have been forwarded.
     uint64_t id = atomic_load_explicit(&cell->id, memory_order_relaxed);

@@ -38,11 +38,12 @@ tr_future(tr_async)(tr_ctx *ctx, tr_ref to, tr_nanos timeout,
         return (tr_future){NO_MEMORY};
     }
     wait->kind = TRI_WAIT_FUTURE;
+    wait->call = "tr_await";
     wait->target = to;
     wait->type = type;
     wait->future.owner = ctx;
     bool is_long;
-    tr_nanos deadline = tri_ask_deadline(ctx, timeout, &is_long);
+    tr_nanos deadline = tri_ask_deadline(ctx, wait, timeout, &is_long);
     bool over = deadline == 0;
     if (tri_wait_begin(ctx, wait, over ? TR_FOREVER : deadline) != TR_OK) {
         free(wait);
@@ -99,6 +100,7 @@ tr_err(tr_await)(tr_ctx *ctx, tr_future future, const tr_type *type, void *out,
         return no_future(ctx, future);
     }
     wait->site = site;
+    wait->since = 0;  // the turn waits from now on, not since tr_async
     tr_err err = wait->done ? wait->err : tri_edge_begin(ctx, wait);
     bool circle = err == TR_EDEADLOCK;  // the text is set already
     if (!wait->done && err == TR_OK) {

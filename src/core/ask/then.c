@@ -67,7 +67,7 @@ static void ask_then(tr_ctx *ctx, const tri_wait *how, tr_ref to,
     wait->correlation = ++tri_ext_of(ctx->cell)->waits.correlation;
     tri_wait_link(ctx->cell, wait);
     bool is_long;
-    tr_nanos deadline = tri_ask_deadline(ctx, timeout, &is_long);
+    tr_nanos deadline = tri_ask_deadline(ctx, wait, timeout, &is_long);
     tr_err err = deadline == 0
                      ? TR_ETIMEDOUT
                      : tri_ask_send(ctx, wait, deadline, is_long, payload);
@@ -217,7 +217,7 @@ void tri_then_reply(tr_ctx *ctx, tr_msg *reply)
 void tri_then_drop_all(tri_worker *worker, tri_cell *cell)
 {
     tri_ext *ext = tri_ext_of(cell);
-    tri_cell_assert_owned(cell);
+    TRI_CHECK_SLOW(tri_cell_is_owned(cell));
     TRI_CHECK(ext != NULL);
     TRI_LIST_EACH_SAFE (link, &ext->waits.list) {
         tri_wait *w = tri_list_item(link, tri_wait, link);

@@ -72,7 +72,8 @@ void tri_asks_fire(tri_worker *worker, tr_nanos now)
     }
 }
 
-void tri_wait_arm(tr_ctx *ctx, tri_wait *wait, tr_nanos deadline)
+/* tri_wait_arm, for the fast path of tri_wait_begin. */
+static inline void wait_arm(tr_ctx *ctx, tri_wait *wait, tr_nanos deadline)
 {
     tri_worker *worker = ctx->worker;
     TRI_CHECK_SLOW(wait->timer.due == 0);
@@ -80,13 +81,18 @@ void tri_wait_arm(tr_ctx *ctx, tri_wait *wait, tr_nanos deadline)
     if (deadline == TR_FOREVER) {
         return;
     }
+    const tri_wait *last = asks_wait(tri_list_last(&worker->asks));
     if (wait->kind == TRI_WAIT_REPLY &&
-        (tri_list_is_empty(&worker->asks) ||
-         asks_wait(tri_list_last(&worker->asks))->ask.deadline <= deadline)) {
+        (last == NULL || last->ask.deadline <= deadline)) {
         asks_append(worker, wait, deadline);
     } else {
         tri_arm(worker, &wait->timer, deadline, TRI_TIMER_WAIT);
     }
+}
+
+void tri_wait_arm(tr_ctx *ctx, tri_wait *wait, tr_nanos deadline)
+{
+    wait_arm(ctx, wait, deadline);
 }
 
 void tri_wait_timed_out(tri_worker *worker, tri_wait *wait)
@@ -136,7 +142,7 @@ tr_err tri_wait_begin(tr_ctx *ctx, tri_wait *wait, tr_nanos deadline)
     wait->cell = ctx->cell;
     wait->correlation = ++ext->waits.correlation;
     tri_wait_link(ctx->cell, wait);
-    tri_wait_arm(ctx, wait, deadline);
+    wait_arm(ctx, wait, deadline);
     return TR_OK;
 }
 

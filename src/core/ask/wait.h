@@ -37,9 +37,9 @@ typedef struct tri_wait {
     tr_ref target;
     const tr_type *type;
     const char *site;         // file:line of the call, or its name
-    const char *call;         // name of the call; of TRI_WAIT_OUTSIDE
+    const char *call;         // name of the call on which a turn parks
     const tr_type *handling;  // type of the turn's message, while parked
-    tr_nanos since;           // when the turn parked
+    tr_nanos since;           // when the wait began; 0: when the turn parks
     /*
      * Ends the wait early. Returns false if its wake-up is on its way. NULL:
      * the wait can always end early.

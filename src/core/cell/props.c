@@ -21,24 +21,6 @@
 #include "schema/stored.h"
 #include "schema/value.h"
 
-bool tri_options_are_default(const tr_spawn_options *o)
-{
-    uint64_t set = (uintptr_t)o->name | (uintptr_t)o->supervision |
-                   (uintptr_t)o->dispatcher | o->heap_limit |
-                   (uint64_t)o->stop_timeout | o->drain_to.cell |
-                   o->drain_to.id | (uintptr_t)o->storage |
-                   (uintptr_t)o->serializer | (uintptr_t)o->interceptors |
-                   (uint64_t)o->handler_limit | (uintptr_t)o->priority;
-    uint32_t small = (uint32_t)o->restart | o->soft_limit | o->mailbox_limit |
-                     (uint32_t)o->overflow | (uint32_t)o->drain |
-                     (uint32_t)o->inherit_supervision | (uint32_t)o->joinable |
-                     (uint32_t)o->auto_stop | (uint32_t)o->ends_system;
-    _Static_assert(TR_PERMANENT == 0 && TR_OVERFLOW_FAIL == 0 &&
-                       TR_DRAIN_DEAD_LETTERS == 0,
-                   "an option that is not set is the default");
-    return (set | small) == 0;
-}
-
 /* True if the actor needs an option after its spawn. */
 static bool needs_props(const tr_spawn_options *o)
 {
@@ -137,7 +119,7 @@ void tri_props_drop_later(tri_worker *worker, tri_props *props)
     worker->dropped_count++;
 }
 
-void tri_props_drop_now(tri_worker *worker)
+__attribute__((noinline)) void tri_props_drop_now(tri_worker *worker)
 {
     tri_props *props = worker->dropped_props;
     uint32_t count = worker->dropped_count;

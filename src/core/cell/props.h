@@ -33,8 +33,9 @@ typedef struct tri_props {
     const tr_serializer *serializer;  // of the stored state, or NULL
     tr_priority_fn priority;          // of a message, or NULL
     size_t init_size;
-    unsigned char *init;       // first state, after the struct, or NULL
-    const tr_type *init_type;  // what it points to is behind it; NULL: nothing
+    unsigned char *init;  // first state, after the struct, or NULL
+    const tr_type
+        *init_type;  // its texts are copied behind it; NULL: it has none
 } tri_props;
 
 /* ---- the first state ---- */
@@ -105,7 +106,23 @@ static inline tri_props *tri_props_hold_last(tri_worker *worker)
 }
 
 /* True if no option is set, except perhaps init: so are most spawns. */
-bool tri_options_are_default(const tr_spawn_options *o);
+static inline bool tri_options_are_default(const tr_spawn_options *o)
+{
+    uint64_t set = (uintptr_t)o->name | (uintptr_t)o->supervision |
+                   (uintptr_t)o->dispatcher | o->heap_limit |
+                   (uint64_t)o->stop_timeout | o->drain_to.cell |
+                   o->drain_to.id | (uintptr_t)o->storage |
+                   (uintptr_t)o->serializer | (uintptr_t)o->interceptors |
+                   (uint64_t)o->handler_limit | (uintptr_t)o->priority;
+    uint32_t small = (uint32_t)o->restart | o->soft_limit | o->mailbox_limit |
+                     (uint32_t)o->overflow | (uint32_t)o->drain |
+                     (uint32_t)o->inherit_supervision | (uint32_t)o->joinable |
+                     (uint32_t)o->auto_stop | (uint32_t)o->ends_system;
+    _Static_assert(TR_PERMANENT == 0 && TR_OVERFLOW_FAIL == 0 &&
+                       TR_DRAIN_DEAD_LETTERS == 0,
+                   "an option that is not set is the default");
+    return (set | small) == 0;
+}
 
 /*
  * Checks the options and sets *out to props with one hold for the caller:

@@ -24,15 +24,6 @@
 #include "core/life/signal.h"
 #include "core/run/context.h"
 
-tri_cohort_stage tri_cohort_stage_of(tri_cell *cell)
-{
-    tri_ext *ext = tri_ext_of(cell);
-    // Acquire: pairs with tri_cohort_stage_set.
-    return ext != NULL ? (tri_cohort_stage)atomic_load_explicit(
-                             &ext->cohort.stage, memory_order_acquire)
-                       : TRI_COHORT_NONE;
-}
-
 void tri_cohort_stage_set(tri_cell *cell, tri_cohort_stage stage)
 {
     TRI_CHECK(tri_ext_of(cell) != NULL);

@@ -7,6 +7,9 @@
 #ifndef TRI_CORE_LIFE_COHORT_H
 #define TRI_CORE_LIFE_COHORT_H
 
+#include <stdatomic.h>
+
+#include "core/cell/ext.h"
 #include "core/types.h"
 
 /* The progress of a member of a cohort: tri_ext.cohort.stage. */
@@ -25,7 +28,14 @@ void tri_cohort_next(tr_ctx *parent);
  * Returns the stage of the actor as a member. For its owner, or with its
  * parent's lock.
  */
-tri_cohort_stage tri_cohort_stage_of(tri_cell *cell);
+static inline tri_cohort_stage tri_cohort_stage_of(tri_cell *cell)
+{
+    tri_ext *ext = tri_ext_of(cell);
+    // Acquire: pairs with tri_cohort_stage_set.
+    return ext != NULL ? (tri_cohort_stage)atomic_load_explicit(
+                             &ext->cohort.stage, memory_order_acquire)
+                       : TRI_COHORT_NONE;
+}
 
 /*
  * Sets the stage of a member and signals it to the parent; does nothing for

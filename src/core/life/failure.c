@@ -228,7 +228,7 @@ void tri_failure_show(tr_system *sys, tri_cell *cell, tri_failure_view *view)
 void tri_failure_drop_message(tri_worker *worker, tri_cell *cell,
                               uint32_t reason)
 {
-    tri_cell_assert_owned(cell);
+    TRI_CHECK_SLOW(tri_cell_is_owned(cell));
     tri_ext *ext = tri_ext_of(cell);
     if (ext != NULL && ext->failure.msg != NULL) {
         tri_dead(worker, tri_cell_ref(worker->sys, cell), ext->failure.msg,

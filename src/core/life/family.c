@@ -64,7 +64,8 @@ static bool is_in_names(tri_cell *cell)
  */
 static bool takes_children(tri_cell *parent, uint64_t id, tri_ext *ext)
 {
-    tri_lock_assert_held(&ext->lock);
+    // tri_children_link has just taken the lock.
+    TRI_CHECK_SLOW(tri_lock_is_held(&ext->lock));
     // Acquire: pairs with tri_cell_new and tri_cell_free. A parent that has
     // ended keeps its id for a moment after its extension was dropped; then
     // `ext` is a new one, made after its last state was set: tri_ext_drop.
@@ -139,7 +140,7 @@ void tri_family_close(tri_cell *cell, bool closed)
 
 void tri_family_set_awaited(tri_cell *cell, bool awaited)
 {
-    tri_cell_assert_owned(cell);
+    TRI_CHECK_SLOW(tri_cell_is_owned(cell));
     // Relaxed, all: only the owner writes this flag. Children see it after the
     // signal to end, which releases; the parent reads it some time later.
     bool before = atomic_load_explicit(&cell->flags, memory_order_relaxed) &
@@ -221,7 +222,7 @@ void tri_children_signal(tr_ctx *ctx, uint32_t signal)
 
 void tri_family_leave(tri_cell *cell)
 {
-    tri_cell_assert_owned(cell);
+    TRI_CHECK_SLOW(tri_cell_is_owned(cell));
     tri_ext *ext = tri_parent_lock(cell);
     if (ext != NULL) {
         tri_children_unlink(ext, cell);

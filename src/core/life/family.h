@@ -77,7 +77,8 @@ static inline tri_cell *tri_child_older(const tri_ext *parent,
 /* Adds `change` to the number of children. With the parent's lock. */
 static inline void tri_children_count_add(tri_ext *parent, int32_t change)
 {
-    tri_lock_assert_held(&parent->lock);
+    // The caller has just taken the lock: no check in release builds.
+    TRI_CHECK_SLOW(tri_lock_is_held(&parent->lock));
     // Relaxed: written under the lock only. Release: what an ended child did;
     // pairs with tri_children_live.
     atomic_store_explicit(

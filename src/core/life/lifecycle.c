@@ -99,7 +99,7 @@ void tri_life_publish(tri_worker *worker, tri_cell *cell, tr_state state)
 
 void tri_life_set(tri_worker *worker, tri_cell *cell, tr_state state)
 {
-    tri_cell_assert_owned(cell);
+    TRI_CHECK_SLOW(tri_cell_is_owned(cell));
     TRI_CHECK(tri_life_is_legal(tri_cell_life(cell), state));
     if (state == TR_STATE_RUNNING) {
         cell->attention &= (uint16_t)~TRI_ATTENTION_LIFE;

@@ -92,8 +92,8 @@ void(tr_stop)(tr_from from, tr_ref ref)
 {
     tr_ctx *ctx = from.ctx;
     // An actor that stops itself owns its cell: a flag is enough.
-    if (tri_from_is_ctx(from) && tri_ref_cell(ref) == ctx->cell &&
-        tr_ref_eq(ref, tri_cell_ref(ctx->sys, ctx->cell))) {
+    if (tri_from_is_ctx(from) && ref.cell == ctx->self.cell &&
+        ref.id == ctx->self.id) {
         // Relaxed: the monitor reads it if the handler does not return.
         atomic_store_explicit(&ctx->worker->self_stopped, ref.id,
                               memory_order_relaxed);

@@ -109,13 +109,17 @@ static void discard(tri_worker *worker, tri_cell *cell)
 
 /*
  * True if the actor that the worker spawned last had the same first state and
- * no other options: the two can share their props.
+ * no other options: the two can share their props. Only for first states that
+ * point nowhere; tri_props_share compares the others.
  */
-static bool same_props(const tri_props *props, const tr_actor_def *def,
-                       const tr_spawn_options *o)
+static inline bool same_props(const tri_props *props, const tr_actor_def *def,
+                              const tr_spawn_options *o)
 {
-    return props != NULL && props->all_default &&
-           o->init_size == def->state_size && tri_init_equals(props, def, o);
+    return props != NULL && props->all_default && props->init_type == NULL &&
+           o->init_size == def->state_size &&
+           props->init_size == o->init_size &&
+           (def->state == NULL || def->state->var_count == 0) &&
+           memcmp(props->init, o->init, o->init_size) == 0;
 }
 
 /* Fast path of prepare_options: no option is set but the first state. */
@@ -190,12 +194,12 @@ static __attribute__((noinline)) tr_err prepare_options(
 
 /*
  * Returns the id that the parent had when it was known to live: outside threads
- * and tr_spawn_temp spawn under a guardian, which may have ended.
+ * and tr_spawn_temp spawn under a guardian, which may have ended. is_own: the
+ * parent is the actor that spawns.
  */
-static uint64_t id_of_parent(const tri_caller *caller, tri_cell *parent)
+static uint64_t id_of_parent(const tr_system *sys, tri_cell *parent,
+                             bool is_own)
 {
-    const tr_system *sys = caller->sys;
-    bool is_own = caller->ctx != NULL && caller->ctx->cell == parent;
     // Relaxed: a parent that spawns keeps its id.
     return is_own ? atomic_load_explicit(&parent->id, memory_order_relaxed)
            : parent == sys->user   ? sys->user_id
@@ -207,10 +211,8 @@ static uint64_t id_of_parent(const tri_caller *caller, tri_cell *parent)
 }
 
 /* True if the parent has the hook child_terminated. */
-static bool hears_of_ends(const tri_caller *caller, tri_cell *parent)
+static bool hears_of_ends(const tr_system *sys, tri_cell *parent, bool is_own)
 {
-    const tr_system *sys = caller->sys;
-    bool is_own = caller->ctx != NULL && caller->ctx->cell == parent;
     const tr_actor_def *def = is_own                ? tri_def_of(parent)
                               : parent == sys->user ? sys->options.guardian
                                                     : NULL;
@@ -249,8 +251,9 @@ static tr_err prepare(tri_caller *caller, tri_cell *parent, tri_cell *cell,
     if (parent == NULL) {
         return TR_OK;
     }
-    uint64_t parent_id = id_of_parent(caller, parent);
-    if (TRI_UNLIKELY(hears_of_ends(caller, parent))) {
+    bool is_own = caller->ctx != NULL && caller->ctx->cell == parent;
+    uint64_t parent_id = id_of_parent(caller->sys, parent, is_own);
+    if (TRI_UNLIKELY(hears_of_ends(caller->sys, parent, is_own))) {
         tr_ref ref = {tri_cell_ref(caller->sys, parent).cell, parent_id};
         TR_TRY(tri_child_end_prepare(worker, ref, cell));
     }
@@ -280,7 +283,7 @@ tr_ref tri_spawn_under(tri_caller *caller, tri_cell *parent,
 }
 
 /* Errors: TR_ESTOPPED (the parent ends), TR_ECLOSED (the system closes). */
-static tr_err may_spawn(tri_caller *caller)
+static inline tr_err may_spawn(const tri_caller *caller)
 {
     if (TRI_LIKELY(caller->ctx != NULL)) {
         tri_cell *cell = caller->ctx->cell;
@@ -344,8 +347,10 @@ static const char *refusal_text(const tr_actor_def *def,
 }
 
 /* Sets the error text of the caller and returns the error. */
-static tr_ref refuse(tr_ctx *ctx, const tr_actor_def *def,
-                     const tr_spawn_options *o, tr_err err)
+static __attribute__((noinline)) tr_ref refuse(tr_ctx *ctx,
+                                               const tr_actor_def *def,
+                                               const tr_spawn_options *o,
+                                               tr_err err)
 {
     TRI_CHECK(err != TR_OK);
     bool named = o != NULL && o->name != NULL;
@@ -362,8 +367,9 @@ static tr_ref refuse(tr_ctx *ctx, const tr_actor_def *def,
  * Checks the options and spawns under `top` or, if that is NULL, under the
  * caller. o is NULL if it is not readable.
  */
-static inline tr_ref spawn(tr_from from, tri_cell *top, const tr_actor_def *def,
-                           const tr_spawn_options *o)
+static inline __attribute__((always_inline)) tr_ref
+spawn(tr_from from, tri_cell *top, const tr_actor_def *def,
+      const tr_spawn_options *o)
 {
     bool known = def != NULL && def->size >= sizeof(*def);
     tri_caller caller = tri_enter(from);

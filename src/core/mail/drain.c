@@ -76,7 +76,7 @@ void tri_drain_item(tri_worker *worker, tr_ref self, tri_item *item,
 void tri_queue_gather(tri_cell *cell)
 {
     tri_ext *ext = tri_ext_of(cell);
-    tri_cell_assert_owned(cell);
+    TRI_CHECK_SLOW(tri_cell_is_owned(cell));
     tri_unstash(cell);
     if (ext == NULL) {
         return;

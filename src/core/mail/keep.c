@@ -234,7 +234,7 @@ static bool is_asked_from_below(tr_system *sys, tri_cell *cell, tr_msg *msg)
 void tri_kept_refuse_family(tr_ctx *ctx, tr_err err)
 {
     tri_ext *ext = tri_ext_of(ctx->cell);
-    tri_cell_assert_owned(ctx->cell);
+    TRI_CHECK_SLOW(tri_cell_is_owned(ctx->cell));
     for (tri_item *item = ext != NULL ? ext->keep.kept : NULL; item != NULL;
          item = item->next) {
         tr_msg *msg = tri_msg_from(item);

@@ -237,7 +237,7 @@ tri_item *tri_close_user(tri_cell *cell)
 
 tri_item *tri_close_system(tri_cell *cell)
 {
-    tri_cell_assert_owned(cell);
+    TRI_CHECK_SLOW(tri_cell_is_owned(cell));
     // Acquire: sees what tri_push_system published; nothing comes after.
     uintptr_t seen = atomic_exchange_explicit(&cell->sys_mail, TRI_SYS_CLOSED,
                                               memory_order_acq_rel);

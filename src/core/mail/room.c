@@ -131,7 +131,7 @@ static void wake_senders(tri_worker *worker, tri_ext *ext, uint32_t max,
 void tri_room_wake(tri_worker *worker, tri_cell *cell)
 {
     tri_ext *ext = tri_ext_of(cell);
-    tri_cell_assert_owned(cell);
+    TRI_CHECK_SLOW(tri_cell_is_owned(cell));
     cell->attention &= (uint16_t)~TRI_ATTENTION_SENDERS;
     if (ext != NULL) {
         wake_senders(worker, ext, UINT32_MAX, false);
@@ -290,6 +290,7 @@ static tr_err wait_inside(tri_caller *caller, tri_cell *cell, tr_ref to,
                      .wheel = (uint16_t)caller->worker->index,
                      .room.ext = ext,
                      .cancel = leave,
+                     .call = "tr_tell",
                      .site = "tr_tell"};
     if (wait.fiber == NULL) {
         return TR_ELIMIT;

@@ -75,7 +75,7 @@ static inline uint32_t policy_of(const tri_caller *caller)
 tr_err tri_send_special(tri_caller *caller, tr_ref to, tr_msg *msg)
 {
     tr_system *sys = caller->sys;
-    TRI_CHECK(sys->magic == TRI_SYSTEM_MAGIC);
+    TRI_CHECK_SLOW(sys->magic == TRI_SYSTEM_MAGIC);  // tri_enter has checked it
     if (!tri_ref_is_here(sys, to)) {
         return tri_ref_cell(to) == NULL ? TR_EGONE : TR_EFOREIGN;
     }
@@ -108,7 +108,8 @@ tr_err tri_send_special(tri_caller *caller, tr_ref to, tr_msg *msg)
                : err;
 }
 
-tr_err tri_try_send(tri_caller *caller, tr_ref to, tr_msg *msg)
+/* tri_try_send, inlined into tri_send. */
+static inline tr_err try_send(tri_caller *caller, tr_ref to, tr_msg *msg)
 {
     TRI_CHECK(msg != NULL);
     if (TRI_UNLIKELY(tri_send_is_special(caller->sys, to))) {
@@ -119,9 +120,14 @@ tr_err tri_try_send(tri_caller *caller, tr_ref to, tr_msg *msg)
                              0, msg);
 }
 
+tr_err tri_try_send(tri_caller *caller, tr_ref to, tr_msg *msg)
+{
+    return try_send(caller, to, msg);
+}
+
 void tri_send(tri_caller *caller, tr_ref to, tr_msg *msg)
 {
-    tr_err err = tri_try_send(caller, to, msg);
+    tr_err err = try_send(caller, to, msg);
     if (TRI_UNLIKELY(err != TR_OK)) {
         tri_dead(caller->worker, to, msg, dead_reason(err));
     }

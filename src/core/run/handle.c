@@ -59,12 +59,14 @@ void tr_scratch_reset(tr_ctx *ctx)
 
 void tri_turn_end(tr_ctx *ctx)
 {
-    TRI_CHECK(ctx->magic == TRI_CTX_MAGIC && !ctx->parked);
+    TRI_CHECK_SLOW(ctx->magic == TRI_CTX_MAGIC && !ctx->parked);
     if (ctx->flags & TRI_CTX_FUTURES) {
         tri_futures_drop(ctx);
     }
     free_borrowed(ctx);
-    tri_error_clear(ctx);
+    if (ctx->fail_text != NULL || ctx->fail_reason != NULL) {
+        tri_error_clear(ctx);
+    }
     ctx->fail_site = NULL;
     tri_ctx_clear_context(ctx);
     ctx->flags = 0;
@@ -76,7 +78,7 @@ __attribute__((noinline)) void tri_turn_finish(tr_ctx *ctx, tr_msg *msg)
 {
     tri_worker *worker = ctx->worker;
     bool taken = (ctx->flags & TRI_CTX_MSG_TAKEN) != 0;
-    TRI_CHECK(ctx->msg == msg);
+    TRI_CHECK_SLOW(ctx->msg == msg);  // tri_call_handler has set it
     tri_turn_end(ctx);
     ctx->msg = NULL;
     if (taken) {
@@ -158,12 +160,13 @@ static bool asker_is_gone(tri_worker *worker, tr_msg *msg, uint32_t *reason)
     return false;
 }
 
-__attribute__((noinline)) bool tri_handle_special(tr_ctx *ctx, tr_msg *msg)
+/* Out of line: what tri_handle_special does for all but the usual request. */
+static __attribute__((noinline)) bool handle_rare(tr_ctx *ctx, tr_msg *msg)
 {
     tri_worker *worker = ctx->worker;
     tri_cell *cell = ctx->cell;
 
-    TRI_CHECK(!ctx->in_turn);
+    TRI_CHECK_SLOW(!ctx->in_turn);
     if (msg->item.kind == TRI_ITEM_TERMINATED) {
         tri_terminated_in_order(ctx, (tri_watch *)(void *)msg);
         return true;
@@ -207,6 +210,23 @@ __attribute__((noinline)) bool tri_handle_special(tr_ctx *ctx, tr_msg *msg)
         tri_ctx_set_context(ctx, tri_msg_context(msg));
     }
     return false;
+}
+
+/* True for a request without context, of a tr_ask that has not been answered. */
+static bool is_usual_request(const tr_msg *msg)
+{
+    return msg->item.kind == TRI_ITEM_USER &&
+           (msg->item.flags & (TRI_MSG_ASK | TRI_MSG_ANSWERED | TRI_MSG_TIMER |
+                               TRI_MSG_CONTEXT)) == TRI_MSG_ASK;
+}
+
+__attribute__((noinline)) bool tri_handle_special(tr_ctx *ctx, tr_msg *msg)
+{
+    // Relaxed: the worker owns the cell.
+    uint64_t id = atomic_load_explicit(&ctx->cell->id, memory_order_relaxed);
+    return !(is_usual_request(msg) && msg->to_id == id &&
+             asker_is_held(ctx->worker, msg)) &&
+           handle_rare(ctx, msg);
 }
 
 void tri_handle_observe(tr_ctx *ctx, tr_msg *msg, uint32_t flags)

@@ -84,7 +84,7 @@ static inline __attribute__((always_inline)) void leave(tr_ctx *ctx,
     ctx->fiber = self;
     tri_parked_append(ctx);
     if (why == TRI_SWITCH_PARKED) {
-        tri_waiting_publish(worker, ctx->cell);
+        tri_waiting_begin(tri_ext_of(ctx->cell), ctx);
     }
     worker->last_switch = why;
     worker->switch_cell = ctx->cell;
@@ -102,7 +102,7 @@ tr_err tri_park(tr_ctx *ctx, tri_wait *wait)
 {
     tri_worker *worker = ctx->worker;
     TRI_CHECK(tri_can_park(ctx));
-    TRI_CHECK(!ctx->parked && wait->ctx == NULL);
+    TRI_CHECK_SLOW(!ctx->parked && wait->ctx == NULL);
     if (ctx->cancel != TR_OK || wait->done) {
         if (wait->fiber != NULL) {
             tri_fiber_give(&worker->fibers, wait->fiber);
@@ -119,13 +119,15 @@ tr_err tri_park(tr_ctx *ctx, tri_wait *wait)
     ctx->wait = wait;
     ctx->ready = false;
     wait->ctx = ctx;
-    wait->since = tri_clock_coarse(worker);
+    if (wait->since == 0) {
+        wait->since = tri_clock_coarse(worker);
+    }
     // Relaxed: for observers.
     wait->handling =
         atomic_load_explicit(&worker->handling, memory_order_relaxed);
     tri_count(&worker->count.parked_turns);
     leave(ctx, next, TRI_SWITCH_PARKED);
-    tri_waiting_publish(worker, ctx->cell);
+    tri_waiting_end(tri_ext_of(ctx->cell));
     // Relaxed: as in tri_count; a turn continues on the worker it parked on.
     atomic_store_explicit(&worker->count.parked_turns,
                           atomic_load_explicit(&worker->count.parked_turns,
@@ -171,7 +173,7 @@ void tri_wait_done(tri_worker *worker, tri_cell *cell, tri_wait *wait,
                    tr_err err)
 {
     (void)worker;
-    tri_cell_assert_owned(cell);
+    TRI_CHECK_SLOW(tri_cell_is_owned(cell));
     if (!wait->done) {
         wait->done = true;
         wait->err = err;
@@ -194,7 +196,7 @@ void tri_parked_cancel(tri_worker *worker, tri_cell *cell, uint32_t which,
                        tr_err err)
 {
     (void)worker;
-    tri_cell_assert_owned(cell);
+    TRI_CHECK_SLOW(tri_cell_is_owned(cell));
     TRI_CHECK(err != TR_OK);
     tri_ext *ext = tri_ext_of(cell);
     for (tr_ctx *c = ext != NULL ? ext->parked : NULL; c != NULL; c = c->next) {

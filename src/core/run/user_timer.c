@@ -54,7 +54,7 @@ static tri_worker *wheel_worker(tri_worker *worker, const tri_user_timer *timer)
 /* Returns the timer that owns the message. */
 static tri_user_timer *timer_of(tr_msg *msg)
 {
-    TRI_CHECK(msg->item.flags & TRI_MSG_TIMER);
+    TRI_CHECK_SLOW(msg->item.flags & TRI_MSG_TIMER);  // the callers look at it
     return (tri_user_timer *)(uintptr_t)msg->sender.cell;
 }
 
@@ -357,7 +357,8 @@ tr_err(tr_sleep)(tr_ctx *ctx, tr_nanos span)
     if (!tri_can_park(ctx)) {
         return TR_EWOULDBLOCK;
     }
-    tri_wait wait = {.kind = TRI_WAIT_SLEEP, .site = tri_site_take(ctx)};
+    tri_wait wait = {
+        .kind = TRI_WAIT_SLEEP, .call = "tr_sleep", .site = tri_site_take(ctx)};
     TR_TRY(tri_wait_begin(ctx, &wait, time_after(ctx->worker, span)));
     tr_err err = tri_park(ctx, &wait);
     tri_wait_finish(ctx, &wait);

@@ -14,8 +14,8 @@
 
 /* A timer of tr_after, tr_every, tr_receive_timeout. Owns its message. */
 typedef struct tri_user_timer {
+    tri_link link;  // in tri_timers.list; first, which makes walking it cheap
     tri_timer timer;
-    tri_link link;   // in tri_timers.list
     tri_cell *cell;  // of the actor
     uint64_t cell_id;
     uint64_t id;     // tr_timer.id

@@ -2,9 +2,11 @@
  * waiting.c - publishes what a parked turn waits for, and shows it.
  *
  * The record is in the extension, whose memory stays an extension: a reader
- * compares `seq` before and after, and reads no turn, stack or message.
+ * compares `seq` before and after, and reads no turn, stack or message. A
+ * record that is only cleared keeps its seq: a reader that has seen `call`
+ * before shows a wait that has just ended.
  *
- * Invariant: seq is odd while the record is being written.
+ * Invariant: seq is odd while a wait is being written.
  */
 #include "core/run/waiting.h"
 
@@ -22,7 +24,7 @@
 #include "core/system.h"
 #include "core/up.h"
 
-/* Returns the oldest parked turn that waits; one that yields does not. */
+/* Returns the oldest parked turn that waits, or NULL. A yield does not wait. */
 static const tr_ctx *oldest_waiting(const tri_ext *ext)
 {
     const tr_ctx *ctx = ext->parked;
@@ -32,53 +34,15 @@ static const tr_ctx *oldest_waiting(const tri_ext *ext)
     return ctx;
 }
 
-static const char *call_of(const tri_wait *wait)
+void tri_waiting_publish(tri_ext *ext)
 {
-    switch (wait->kind) {
-    case TRI_WAIT_REPLY:
-        return "tr_ask";
-    case TRI_WAIT_FUTURE:
-        return "tr_await";
-    case TRI_WAIT_SLEEP:
-        return "tr_sleep";
-    case TRI_WAIT_ROOM:
-        return "tr_tell";
-    default:
-        return wait->call != NULL ? wait->call : "a call";
-    }
-}
-
-/* Release, all: after the odd seq; pairs with tri_waiting_read. */
-static void fill(tri_waiting *to, const tri_wait *wait)
-{
-    const char *call = call_of(wait);
-    atomic_store_explicit(&to->call, call, memory_order_release);
-    atomic_store_explicit(&to->handling, wait->handling, memory_order_release);
-    atomic_store_explicit(&to->type, wait->type, memory_order_release);
-    atomic_store_explicit(&to->cell, wait->target.cell, memory_order_release);
-    atomic_store_explicit(&to->id, wait->target.id, memory_order_release);
-    atomic_store_explicit(&to->site,
-                          wait->kind != TRI_WAIT_ROOM ? wait->site : NULL,
-                          memory_order_release);
-    atomic_store_explicit(&to->since, wait->since, memory_order_release);
-}
-
-void tri_waiting_publish(tri_worker *worker, tri_cell *cell)
-{
-    tri_ext *ext = tri_ext_of(cell);
-    TRI_CHECK_SLOW(ext != NULL && worker != NULL);
-    tri_waiting *to = &ext->waiting;
     const tr_ctx *ctx = oldest_waiting(ext);
-    // Relaxed: only the owner of the cell writes.
-    uint32_t seq = atomic_load_explicit(&to->seq, memory_order_relaxed);
-    atomic_store_explicit(&to->seq, seq + 1, memory_order_relaxed);
+    TRI_CHECK_SLOW(ctx == NULL || ctx->wait->call != NULL);
     if (ctx != NULL) {
-        fill(to, ctx->wait);
+        tri_waiting_fill(&ext->waiting, ctx->wait);
     } else {
-        atomic_store_explicit(&to->call, NULL, memory_order_release);
+        tri_waiting_clear(&ext->waiting);
     }
-    // Release: pairs with the first load of tri_waiting_read.
-    atomic_store_explicit(&to->seq, seq + 2, memory_order_release);
 }
 
 bool tri_waiting_read(tri_cell *cell, tri_waiting_view *out)
@@ -88,7 +52,8 @@ bool tri_waiting_read(tri_cell *cell, tri_waiting_view *out)
         return false;
     }
     tri_waiting *from = &ext->waiting;
-    // Acquire, all: the last load of seq comes after them; pairs with fill.
+    // Acquire, all: the last load of seq comes after them; pairs with
+    // tri_waiting_fill.
     uint32_t seq = atomic_load_explicit(&from->seq, memory_order_acquire);
     *out = (tri_waiting_view){
         .call = atomic_load_explicit(&from->call, memory_order_acquire),
@@ -98,6 +63,9 @@ bool tri_waiting_read(tri_cell *cell, tri_waiting_view *out)
                    atomic_load_explicit(&from->id, memory_order_acquire)},
         .site = atomic_load_explicit(&from->site, memory_order_acquire),
         .since = atomic_load_explicit(&from->since, memory_order_acquire)};
+    if (out->site == out->call) {
+        out->site = NULL;  // a tell that waits for room has no file and line
+    }
     // A turn that parks or goes on just now does not hang: it is not shown.
     return seq % 2 == 0 && out->call != NULL &&
            atomic_load_explicit(&from->seq, memory_order_relaxed) == seq;

@@ -4,12 +4,19 @@
  * A turn publishes what it waits for when it parks, and clears it when it is
  * resumed. If several turns of an actor are parked, the oldest one is shown.
  *
- * Threads: tri_waiting_publish: the owner of the cell. The others: any.
+ * Threads: tri_waiting_read, _show and _text: any. The others: the owner of the
+ * cell.
  */
 #ifndef TRI_CORE_RUN_WAITING_H
 #define TRI_CORE_RUN_WAITING_H
 
+#include <stdatomic.h>
+
+#include "base/check.h"
 #include "base/text.h"
+#include "core/ask/wait.h"
+#include "core/cell/ext.h"
+#include "core/run/context.h"
 #include "core/types.h"
 
 /* A copy of tri_waiting. All texts are static, or constants of the program. */
@@ -23,7 +30,52 @@ typedef struct tri_waiting_view {
 } tri_waiting_view;
 
 /* Publishes the wait of the oldest parked turn, or that there is none. */
-void tri_waiting_publish(tri_worker *worker, tri_cell *cell);
+void tri_waiting_publish(tri_ext *ext);
+
+/* Writes a wait to the record. */
+static inline void tri_waiting_fill(tri_waiting *to, const tri_wait *wait)
+{
+    // Relaxed: only the owner of the cell writes.
+    uint32_t seq = atomic_load_explicit(&to->seq, memory_order_relaxed);
+    atomic_store_explicit(&to->seq, seq + 1, memory_order_relaxed);
+    // Release, all: after the odd seq; pairs with tri_waiting_read.
+    atomic_store_explicit(&to->call, wait->call, memory_order_release);
+    atomic_store_explicit(&to->handling, wait->handling, memory_order_release);
+    atomic_store_explicit(&to->type, wait->type, memory_order_release);
+    atomic_store_explicit(&to->cell, wait->target.cell, memory_order_release);
+    atomic_store_explicit(&to->id, wait->target.id, memory_order_release);
+    atomic_store_explicit(&to->site, wait->site, memory_order_release);
+    atomic_store_explicit(&to->since, wait->since, memory_order_release);
+    // Release: pairs with the first load of tri_waiting_read.
+    atomic_store_explicit(&to->seq, seq + 2, memory_order_release);
+}
+
+/* Marks the record as one of an actor without a wait. */
+static inline void tri_waiting_clear(tri_waiting *to)
+{
+    // Relaxed: the other fields stay those of the wait that has ended.
+    atomic_store_explicit(&to->call, NULL, memory_order_relaxed);
+}
+
+/* Publishes the wait of a turn that has just been added to ext->parked. */
+static inline void tri_waiting_begin(tri_ext *ext, const tr_ctx *ctx)
+{
+    if (TRI_LIKELY(ext->parked == ctx)) {
+        tri_waiting_fill(&ext->waiting, ctx->wait);
+    } else {
+        tri_waiting_publish(ext);
+    }
+}
+
+/* Ends what tri_waiting_begin began; the turn is not parked any more. */
+static inline void tri_waiting_end(tri_ext *ext)
+{
+    if (TRI_LIKELY(ext->parked == NULL)) {
+        tri_waiting_clear(&ext->waiting);
+    } else {
+        tri_waiting_publish(ext);
+    }
+}
 
 /* Fills *out. Returns false if no turn of the cell waits. */
 bool tri_waiting_read(tri_cell *cell, tri_waiting_view *out);
