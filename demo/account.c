@@ -24,7 +24,7 @@
  * have waited so long that its id is forgotten already: a node was lost, and
  * the debtor's next activation has sent the Credit by another way. So the
  * creditor asks the debtor before it believes a Credit. This relies on reads
- * being as of the owner (rule 69 (clusters)): an activation that was replaced
+ * being as of the owner (rule 70 (clusters)): an activation that was replaced
  * would answer from an old outbox.
  *
  * There is no circle of waits: IsOwed is answered from the saved state, even

@@ -85,7 +85,6 @@ struct tr_system {
     void *layers;                   // the system layer's part: layers.h
     _Atomic(struct tri_io *) io;    // descriptors and blocking calls
     char *ns;                       // owned copy of options.ns, or NULL
-    tri_lock virtuals_lock;         // guards making `virtuals`
     _Atomic(tri_virtuals *) virtuals;
     tri_virtual_named *virtual_named;  // names a first virtual actor, too
 };

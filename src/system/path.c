@@ -78,7 +78,7 @@ const char *(tr_ref_path)(tr_from from, tr_ref ref, char *buf, size_t size)
         snprintf(buf, size, "nobody");
         return buf;
     }
-    if ((ref.cell >> 48) != sys->tag) {
+    if (!tri_ref_is_here(sys, ref)) {
         snprintf(buf, size, "foreign$%llx", (unsigned long long)ref.id);
         return buf;
     }

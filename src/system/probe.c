@@ -196,7 +196,7 @@ static void set_watch_for(tr_from from, tr_ref watcher, tr_ref ref, bool on)
     tri_cell *cell = tri_ref_cell(watcher);
     tr_system *sys = who.sys;
     tr_err err = TR_OK;
-    if ((watcher.cell >> 48) != sys->tag) {
+    if (!tri_ref_is_here(sys, watcher)) {
         // Nobody, or from another system: nothing can be delivered to it.
     } else if (who.ctx != NULL && tr_ref_eq(who.sender, watcher)) {
         err = set_watch(&who, cell, ref, on);

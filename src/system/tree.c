@@ -184,7 +184,7 @@ tr_err(tr_actor_info_of)(tr_from from, tr_ref ref, tr_actor_info *out)
     tri_caller who = tri_enter(from);
     tr_system *sys = who.sys;
     tri_leave(&who);
-    if ((ref.cell >> 48) != sys->tag) {
+    if (!tri_ref_is_here(sys, ref)) {
         return tri_ref_pointer(ref) == 0 ? TR_ENOENT : TR_EFOREIGN;
     }
     one_wanted wanted = {sys, tri_ref_cell(ref), ref.id, out, false};

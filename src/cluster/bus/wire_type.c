@@ -35,7 +35,7 @@ size_t tri_wire_type_ref_text(void *user, tr_ref ref, char *buf, size_t size)
 {
     tri_bus *bus = user;
     tri_cell *cell = tri_ref_cell(ref);
-    if ((ref.cell >> 48) != bus->sys->tag || cell == NULL ||
+    if (!tri_ref_is_here(bus->sys, ref) || cell == NULL ||
         !tri_cell_is_virtual(cell)) {
         return 0;
     }
