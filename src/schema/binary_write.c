@@ -92,13 +92,8 @@ static void put_bytes(writer *out, const void *at, size_t size)
 __attribute__((noinline)) static void put_ref(writer *out, const void *at)
 {
     char text[TRI_REF_TEXT_MAX];
-    size_t size = 0;
-    tr_ref ref;
+    size_t size = tri_ref_codec_text(out->refs, at, text);
 
-    memcpy(&ref, at, sizeof(ref));
-    if (out->refs != NULL && ref.cell != 0)
-        size = out->refs->to_text(out->refs->user, ref, text, sizeof(text));
-    TRI_CHECK(size <= sizeof(text));
     if (size == 0) {
         put_head(out, TRI_WIRE_NONE, 0);
     } else {

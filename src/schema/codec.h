@@ -12,7 +12,9 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
+#include "base/check.h"
 #include "schema/allocator.h"
 
 /* The defaults of tri_codec_limits, which are also the highest limits. */
@@ -45,6 +47,24 @@ typedef struct tri_ref_codec {
     bool (*from_text)(void *user, const char *text, size_t size, tr_ref *out);
     void *user;
 } tri_ref_codec;
+
+/*
+ * Writes the text of the ref at `at` to `text`, which has room for
+ * TRI_REF_TEXT_MAX bytes. Returns its length; 0: nobody, or refs is NULL.
+ */
+static inline size_t tri_ref_codec_text(const tri_ref_codec *refs,
+                                        const void *at, char *text)
+{
+    size_t size = 0;
+    tr_ref ref;
+
+    memcpy(&ref, at, sizeof(ref));
+    if (refs != NULL && ref.cell != 0) {
+        size = refs->to_text(refs->user, ref, text, TRI_REF_TEXT_MAX);
+    }
+    TRI_CHECK(size <= TRI_REF_TEXT_MAX);
+    return size;
+}
 
 /* What a decoder does with a field that the type does not have. */
 typedef enum tri_unknown {

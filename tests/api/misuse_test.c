@@ -18,6 +18,8 @@
 
 #include <troupe/troupe.h>
 
+#include "../support/sanitizer.h"
+
 enum { TEXT_MAX = 2048 };
 
 static void assert_says(const char *text, const char *part)
@@ -233,17 +235,6 @@ static void test_mistakes_of_a_handler_are_named(void **state)
 
 /* ---- mistakes that end the process ---- */
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-enum { SANITIZED = 1 };  // the sanitizer reports memory itself
-#elif defined(__has_feature)
-enum {
-    SANITIZED =
-        __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-};
-#else
-enum { SANITIZED = 0 };
-#endif
-
 static tr_err free_twice(tr_ctx *ctx, void *self)
 {
     (void)self;
@@ -318,7 +309,7 @@ static void test_mistakes_that_end_the_process_are_named(void **state)
     (void)state;
     assert_dies(&closer, "tr_system_close: called inside a handler");
     assert_dies(&empty, "empty: a handler of its tr_actor_def is NULL");
-    if (SANITIZED) {
+    if (UNDER_SANITIZER) {
         return;
     }
     assert_dies(&twice, "tr_free: not memory of this actor");

@@ -18,16 +18,7 @@
 
 #include <troupe/troupe.h>
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-enum { SANITIZED = 1 };  // the sanitizer reports faults itself
-#elif defined(__has_feature)
-enum {
-    SANITIZED =
-        __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-};
-#else
-enum { SANITIZED = 0 };
-#endif
+#include "../support/sanitizer.h"
 
 enum { TEXT_MAX = 4096, LARGE = 600 * 1024 };
 
@@ -120,7 +111,7 @@ static void assert_explained(bool fill, const char *message)
 static void test_a_stack_overflow_names_actor_message_and_option(void **state)
 {
     (void)state;
-    if (SANITIZED) {
+    if (UNDER_SANITIZER) {
         skip();
     }
     assert_explained(false, "Recurse");
@@ -129,7 +120,7 @@ static void test_a_stack_overflow_names_actor_message_and_option(void **state)
 static void test_locals_do_not_step_over_the_guard(void **state)
 {
     (void)state;
-    if (SANITIZED) {
+    if (UNDER_SANITIZER) {
         skip();
     }
     assert_explained(true, "Fill");

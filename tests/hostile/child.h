@@ -19,18 +19,6 @@
 
 #include <troupe/troupe.h>
 
-/* The sanitizers need address space and mappings of their own. */
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define UNDER_SANITIZER true
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define UNDER_SANITIZER true
-#endif
-#endif
-#ifndef UNDER_SANITIZER
-#define UNDER_SANITIZER false
-#endif
-
 /* For the child: ends it with a report if the condition is false. */
 #define MUST_BE(cond)                                                          \
     do {                                                                       \

@@ -3,6 +3,7 @@
  * threads or descriptors: calls return errors, nothing crashes or hangs, and
  * what was there before goes on.
  */
+#include "../support/sanitizer.h"
 #include "child.h"
 
 #include <fcntl.h>

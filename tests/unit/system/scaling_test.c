@@ -25,12 +25,9 @@
 #include <troupe/troupe.h>
 
 #include "support/core.h"
+#include "support/sanitizer.h"
 
-#ifndef __has_feature
-#define __has_feature(x) 0
-#endif
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__) ||           \
-    __has_feature(thread_sanitizer) || __has_feature(address_sanitizer)
+#if UNDER_SANITIZER
 // A step is ten times as many instructions there, all of them stopped at, and
 // the crowd is as slow to come: one step, still beside fifty times as many.
 enum { FEW = 20, MANY = 1000, WORK = 1 };
