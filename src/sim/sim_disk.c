@@ -48,7 +48,7 @@ static tr_err draw_faults(tr_sim *sim, uint32_t node)
     if (tri_sim_strikes(sim, TRI_FAULT_disk_slow, node)) {
         tr_nanos span = (tr_nanos)tri_sim_fault_below(sim, TRI_FAULT_disk_slow,
                                                       (uint64_t)sim->delay_max);
-        // Sleeps in threads only: a handler that waited would stop the world.
+        // Delays threads only: a handler that slept would stop the whole world.
         (void)tri_sim_sleep(sim, span);
     }
     return tri_sim_strikes(sim, TRI_FAULT_disk_error, node) ? TR_EIO : TR_OK;

@@ -193,7 +193,8 @@ static void enter_new(tri_sim_mail *mail, tri_cell *cell, tri_item *item)
     for (; item != NULL && (!is_tracked(item) || !is_entered(mail, item, cell));
          item = item->next) {
         if (is_tracked(item)) {
-            if (count == TRI_COUNT_OF(all)) {  // the older rest first
+            if (count ==
+                TRI_COUNT_OF(all)) {  // no room: enter the older ones first
                 enter_new(mail, cell, item);
                 break;
             }

@@ -28,7 +28,7 @@ enum {
 /* One fault that struck. */
 typedef struct tri_sim_strike {
     uint64_t key;    // of class or site, and occasion
-    tri_rand rand;   // the stream of its class, right after the decision
+    tri_rand rand;   // of its class, as it was right after the decision
     tr_nanos at;     // the world's time, in the last run in which it struck
     uint32_t fault;  // tri_sim_fault, or TRI_FAULT_COUNT: a buggify site
     uint32_t node;
@@ -42,7 +42,7 @@ typedef struct tri_sim_schedule {
     tri_sim_strike *all;  // in the order they struck
     uint32_t count, room;
     bool is_cut;    // there were more than can be recorded
-    tri_map index;  // of the kept ones, while `indexed`
+    tri_map index;  // finds the strikes of `all`; valid while `indexed`
     bool indexed;
     tri_sim_strike *last;  // struck last; NULL: none, or not recorded
 } tri_sim_schedule;

@@ -70,7 +70,7 @@ static uint32_t sim_cpus(tri_world *world)
     return 1;
 }
 
-/* ---- pollers: no descriptors; streams call their waiters by events ---- */
+/* ---- pollers: there are no descriptors; events wake those who wait ---- */
 
 static tr_err sim_poller_new(tri_world *world, tri_poller **out)
 {

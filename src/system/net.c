@@ -286,7 +286,10 @@ tr_err(tr_accept)(tr_from from, tr_stream **out, tr_stream *listener,
 
 /* ---- reading ---- */
 
-/* Waits after a read that found nothing. True in *end: nothing will come. */
+/*
+ * Waits after a read that found nothing. Sets *end if the stream drains and the
+ * read is `between` two messages: then no further bytes are waited for.
+ */
 static tr_err await_bytes(tri_stream_call *call, bool between, bool *end)
 {
     tr_stream *stream = call->stream;

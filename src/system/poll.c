@@ -67,7 +67,7 @@ tr_err tri_poll_open(tr_system *sys)
         return TR_OK;
     }
     tri_poll_own(sys);
-    return tri_io_need(sys, &io);  // before a wake-up can be missed
+    return tri_io_need(sys, &io);  // now, so that no wake-up is missed
 }
 
 int tr_poll_fd(tr_system *sys)

@@ -18,7 +18,7 @@ typedef struct tri_probes {
     tri_list open;  // tr_probe, by its link
 } tri_probes;
 
-/* Returns true if a probe is open; a system is closed after them. */
+/* Returns true if a probe is open: it must be freed before its system. */
 bool tri_probes_are_open(tr_system *sys);
 /*
  * Frees the probes that are still open, for a simulated program that has ended

@@ -18,7 +18,7 @@ typedef struct tri_routers {
 } tri_routers;
 
 void tri_routers_init(tri_routers *routers);
-/* An actor has ended: frees its plan if it was a router. */
+/* Frees the plan of an actor that has ended, if it was a router. */
 void tri_router_ended(tr_system *sys, tri_cell *cell);
 void tri_routers_free(tr_system *sys);
 

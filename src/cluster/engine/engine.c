@@ -66,7 +66,7 @@ void tri_engine_cancel(tr_engine *engine, tri_engine_op *op)
 {
     TRI_CHECK(engine->magic == TRI_ENGINE_MAGIC);
     TRI_CHECK(op->call == TRI_ENGINE_WATCH);
-    // Relaxed: the inbox's lock orders it before the look that it wakes.
+    // Relaxed: the lock of the inbox publishes it to the thread it wakes.
     atomic_store_explicit(&op->cancelled, true, memory_order_relaxed);
     tri_inbox_wake(&engine->inbox);
 }

@@ -295,7 +295,7 @@ static tr_nanos random_span(memory_engine *it, tr_nanos max)
 
 static void sleep_for(memory_engine *it, tr_nanos span)
 {
-    _Atomic(uint32_t) never = 0;  // no thread changes it: only the time ends it
+    _Atomic(uint32_t) never = 0;  // no thread wakes it: the span ends the park
 
     (void)it->base.world->ops->park(it->base.world, &never, 0, span);
 }

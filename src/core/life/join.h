@@ -49,12 +49,12 @@ void tri_joins_prepare(tri_worker *worker, tri_cell *cell, tr_reason reason);
 /* Sends the results that tri_joins_prepare has filled to the waiters. */
 void tri_joins_answer(tri_worker *worker, tri_cell *cell);
 
-/* Answers all joins of a zombie with TR_FORCED. For its forcer. */
+/* Answers all joins of a zombie with TR_FORCED. Called by force.c. */
 void tri_joins_force(tri_worker *worker, tri_cell *cell);
 
 /*
  * Answers a join that came to a zombie with TR_FORCED, and takes it. Returns
- * false if it is an answer to the zombie itself. For its forcer.
+ * false if it is an answer to the zombie itself. Called by force.c.
  */
 bool tri_join_force(tri_worker *worker, tri_join *join);
 

@@ -21,8 +21,8 @@ const char *tri_supervision_fill(tr_supervision *policy);
 
 /*
  * Returns the policy for an actor: its own; else, for a child of /user, the one
- * in the options of /user; else the system's. Any thread that keeps the cell
- * alive.
+ * in the options of /user; else the system's. The caller keeps the cell
+ * alive; any thread.
  */
 const tr_supervision *tri_supervision_of(tr_system *sys, tri_cell *cell);
 

@@ -130,7 +130,8 @@ void tri_unwatch_arrived(tri_worker *worker, tri_cell *cell,
             atomic_load_explicit(&cell->id, memory_order_relaxed) &&
         is_listed(cell, ext, watch, watching->watcher_id)) {
         tri_lock_take(&ext->lock);
-        if (!tri_cell_is_zombie(cell)) {  // else the forcer has sent it back
+        if (!tri_cell_is_zombie(
+                cell)) {  // else force.c has sent the watch back
             tri_list_remove(&watch->link);
             free(watch);
         }

@@ -89,15 +89,19 @@ const tri_behaviour *tri_behaviour_wrap(tr_system *sys,
     return found;
 }
 
-/* One step of a call, on the stack: those of outer interceptors are callers. */
+/*
+ * One step of a call: what the next interceptor gets. Each step is on the stack;
+ * the steps of the outer interceptors are in the frames of its callers.
+ */
 struct tr_call {
     tr_ctx *ctx;
     tr_handler_fn handler;
     void *self;
     const void *argument;
-    const tr_interceptor *const *next;   // the first that has not run
-    const tr_interceptor *const *later;  // the list after that, or NULL
-    bool taken;                          // tr_proceed has been called
+    const tr_interceptor *const *next;  // the interceptors that have not run
+    const tr_interceptor *const
+        *later;  // a second list, which runs after `next`; or NULL
+    bool taken;  // tr_proceed has been called
 };
 
 /* Runs the next interceptor, or the handler after the last one. */

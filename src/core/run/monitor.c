@@ -29,8 +29,8 @@
 #include "troupe/system.h"
 
 enum {
-    MONITOR_IDLE_ROUNDS = 20,  // after so many the period is ten times longer
-    SPARE_WORKERS_MAX = 64,    // that the monitor adds to a pool
+    MONITOR_IDLE_ROUNDS = 20,  // rounds without work, then a period of 100 ms
+    SPARE_WORKERS_MAX = 64,    // workers that the monitor may add to a pool
 };
 
 /*

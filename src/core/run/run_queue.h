@@ -33,7 +33,7 @@
 /* Out-of-line part of tri_run_queue_enter: waits until the thief is out. */
 void tri_run_queue_wait(tri_worker *worker);
 
-/* Enters the private queues. The worker. */
+/* Enters the private queues. Called by the worker only. */
 static inline void tri_run_queue_enter(tri_worker *worker)
 {
     // Relaxed: ordered by the barrier, see the file comment.
@@ -51,7 +51,7 @@ static inline void tri_run_queue_enter(tri_worker *worker)
     }
 }
 
-/* Leaves the private queues. The worker. */
+/* Leaves the private queues. Called by the worker only. */
 static inline void tri_run_queue_leave(tri_worker *worker)
 {
     // Release: pairs with the read of `busy` in take_private.

@@ -9,7 +9,7 @@
 /* Takes the oldest cell of the worker's ring, or returns NULL. Any thread. */
 tri_cell *tri_ring_take(tri_worker *worker);
 
-/* Answers TRI_REQUEST_SHARE: moves cells to the ring. The worker. */
+/* Answers TRI_REQUEST_SHARE: moves cells of this worker to the ring. */
 void tri_share(tri_worker *worker);
 
 /*
