@@ -14,7 +14,6 @@
  */
 #include "storage/postgres_pipeline.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"

@@ -15,7 +15,6 @@
 #include "storage/sqlite_fault.h"
 #include "storage/sqlite_journal_sync.h"
 #include "storage/sqlite_layout.h"
-#include "storage/store_op.h"
 #include "storage/vfs_sqlite.h"
 #include "troupe/storage.h"
 
