@@ -211,7 +211,7 @@ TR_END_DECLS
 // clang-format off: macros that make code, laid out by hand
 /*
  * The kind of a field, or TR_KIND_NONE: then its type cannot be in a message,
- * and TR_DECL reports an error.
+ * and TR_CHECK reports an error.
  */
 enum { TR_KIND_NONE = 0 };
 #ifndef __cplusplus
@@ -266,7 +266,7 @@ TR_KIND_IS_(tr_blob, TR_KIND_BLOB)
 
 /*
  * The number of parts of a field, 2 to 4, or 0 if it is not a field. The walks
- * below pass over a field of shape 0, so that it is reported once, by TR_DECL.
+ * below pass over a field of shape 0, so that TR_CHECK alone reports it.
  */
 #define TR_SHAPE(f) TR_CAT(TR_SHAPE_, TR_IS_TUPLE(f))(f)
 #define TR_SHAPE_0(f) 0
