@@ -167,7 +167,7 @@ random: deps-test build/$(PRESET)/build.ninja
 		$(if $(filter tsan,$(PRESET)),$$(setarch -R true 2>/dev/null && \
 		echo setarch -R)) \
 		build/$(PRESET)/tests/random/random_programs \
-		--mode $(MODE) --seconds $(SECONDS) --open tests/random/open.txt
+		--mode $(MODE) --seconds $(SECONDS)
 
 # What CI runs: new seeds with both sanitizers.
 RANDOM_SECONDS ?= 30

@@ -20,7 +20,6 @@ static const char usage[] =
     "  --rest N        seconds until a program is at rest; default 20\n"
     "  --without LIST  leave these numbers out: 3,7-9\n"
     "  --kept FILE     run the seeds of the file: mode, seed, what it was\n"
-    "  --open FILE     failures that the file names are known: not counted\n"
     "  --log           print the log of the systems\n"
     "  --print         print the program of --seed, do not run it\n"
     "  --no-shrink     do not reduce a program that fails\n";
@@ -33,7 +32,6 @@ typedef struct arguments {
     uint32_t rest;
     bool one, print, no_shrink, log;
     const char *kept;
-    const char *open;
     without without;
 } arguments;
 
@@ -107,8 +105,6 @@ static void read_arguments(arguments *a, int argc, char **argv)
             read_without(&a->without, value);
         } else if (strcmp(name, "--kept") == 0) {
             a->kept = value;
-        } else if (strcmp(name, "--open") == 0) {
-            a->open = value;
         } else {
             wrong(name);
         }
@@ -136,41 +132,16 @@ static void print_without(const without *w)
     }
 }
 
-/* True if the file of open failures has a line that begins like this one. */
-static bool is_open(const arguments *a, const char *how)
-{
-    FILE *file = a->open == NULL ? NULL : fopen(a->open, "r");
-    char line[256];
-    bool found = false;
-
-    if (a->open != NULL && file == NULL) {
-        wrong("--open: cannot read the file");
-    }
-    while (file != NULL && fgets(line, sizeof(line), file) != NULL) {
-        found |= line[0] != '#' && strncmp(line, how, strlen(how)) == 0;
-    }
-    if (file != NULL) {
-        fclose(file);
-    }
-    return found;
-}
-
-/* Reports a failure; returns how many it counts for. */
-static uint32_t report(const arguments *a, uint64_t seed, mode m,
-                       const char *how)
+/* Reports a failure and reduces its program. */
+static void report(const arguments *a, uint64_t seed, mode m, const char *how)
 {
     static without w;
     static plan p;
 
-    if (is_open(a, how)) {
-        printf("random: open: --mode %s --seed %" PRIu64 ": %s\n", mode_name(m),
-               seed, how);
-        return 0;
-    }
     printf("random: FAILED: --mode %s --seed %" PRIu64 ": %s\n", mode_name(m),
            seed, how);
     if (a->no_shrink) {
-        return 1;
+        return;
     }
     w = a->without;
     shrink(seed, m, &w, how);
@@ -182,7 +153,6 @@ static uint32_t report(const arguments *a, uint64_t seed, mode m,
     print_without(&w);
     printf("\n");
     fflush(stdout);
-    return 1;
 }
 
 /* Runs one seed; true if it passed. */
@@ -201,7 +171,8 @@ static bool run_one(const arguments *a, mode m, uint64_t seed)
     if (batch_run(&b, &at, how)) {
         return true;
     }
-    return report(a, seed, m, how) == 0;
+    report(a, seed, m, how);
+    return false;
 }
 
 /*
@@ -225,7 +196,8 @@ static uint32_t run_batch(const arguments *a, mode m, uint64_t first)
         if (batch_run(&b, &at, how)) {
             break;
         }
-        failed += report(a, at, m, how);
+        report(a, at, m, how);
+        failed++;
         first = at + 1;
     }
     return failed;
