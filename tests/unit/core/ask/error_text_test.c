@@ -51,6 +51,28 @@ static void test_an_error_names_target_type_state_depth_and_site(void **state)
     stage_close(&it);
 }
 
+static tr_err act_ask_for_reason(tr_ctx *ctx, puppet *self, const Act *m,
+                                 void *arg)
+{
+    (void)m;
+    tr_err err = act_ask(ctx, self->stage->two, act_sleep,
+                         (uintptr_t)TR_SECONDS(9), TR_SECONDS(1));
+    snprintf(arg, STAGE_TEXT, "%s", tr_error_reason(ctx));
+    return err == TR_ETIMEDOUT ? TR_OK : err;
+}
+
+static void test_in_a_handler_the_reason_has_no_decoration(void **state)
+{
+    stage it;
+    char text[STAGE_TEXT] = "";
+    (void)state;
+    stage_open(&it);
+    stage_tell(&it, it.one, act_ask_for_reason, text);
+    stage_pass(&it, TR_SECONDS(2));
+    assert_string_equal(text, tr_strerror(TR_ETIMEDOUT));
+    stage_close(&it);
+}
+
 /* ---- TR_OR_REFUSE ---- */
 
 static void expect_said(stage *it, const char *part)
@@ -192,6 +214,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_an_error_names_target_type_state_depth_and_site),
+        cmocka_unit_test(test_in_a_handler_the_reason_has_no_decoration),
         cmocka_unit_test(test_rule_15_rule_19_a_refusal_names_the_cycle),
         cmocka_unit_test(test_T8_a_refusal_carries_the_text_of_tr_fail),
         cmocka_unit_test(test_T8_an_older_text_is_not_the_cause),
