@@ -29,7 +29,9 @@ typedef struct callback {
     tri_cell *cell;
     uint64_t id, correlation;
     uint32_t incarnation;  // cell->lives
-    tr_then_fn then;       // the program's function
+    tr_then_fn then;       // the program's function, or NULL:
+    tr_then_with_fn with;  // the one of tr_ask_then_with
+    void *user;
 } callback;
 
 static uint32_t incarnation_of(tri_cell *cell)
@@ -108,10 +110,12 @@ static tr_err call_back(tr_ctx *ctx, void *self, const void *reply, tr_err err)
             tri_sim_mail_ref(mail, ctx->cell, tri_sim_cell_id(ctx->cell)));
         return TR_OK;
     }
-    tr_then_fn then = it->then;
+    callback called = *it;
     remove_callback(mail, it);
     trace_call(mail, ctx, err);
-    return then(ctx, self, reply, err);
+    return called.then != NULL
+               ? called.then(ctx, self, reply, err)
+               : called.with(ctx, self, reply, err, called.user);
 }
 
 /* ---- new callbacks, and those that were never called ---- */
@@ -136,7 +140,9 @@ void tri_sim_callbacks_read(tri_sim_mail *mail, tri_cell *cell)
                          .id = tri_sim_cell_id(cell),
                          .correlation = w->correlation,
                          .incarnation = incarnation_of(cell),
-                         .then = w->then.fn};
+                         .then = w->then.fn,
+                         .with = w->then.fn_with,
+                         .user = w->then.user};
         if (tri_map_put(&mail->callbacks,
                         tri_sim_mail_key2(it->id, it->correlation),
                         it) != TR_OK) {
