@@ -52,7 +52,7 @@ TR_MESSAGE(Owed, (uint64_t, id), (uint32_t, to), (int64_t, cents));
 TR_STATE(Account, (int64_t, cents), (uint64_t, sent), (uint64_t, received),
          (int64_t, paid_out), (int64_t, paid_in), (list, Owed, owed),
          (fixed, uint64_t, credited, CREDITED_MAX));
-TR_MESSAGE(SendAgain);
+TR_MESSAGE(SendAgain, (uint64_t, id));
 
 tr_ref(bank_account)(tr_from from, uint32_t number)
 {
@@ -104,43 +104,53 @@ static Account without_owed(tr_ctx *ctx, const Account *self, uint64_t id)
     return next;
 }
 
-static bool is_owed(const Account *self, uint64_t id)
+/* Returns the transfer in the outbox; NULL: it is settled. */
+static const Owed *find_owed(const Account *self, uint64_t id)
 {
     for (size_t i = 0; i < self->owed.count; i++) {
-        if (self->owed.at[i].id == id) return true;
+        if (self->owed.at[i].id == id) return &self->owed.at[i];
     }
-    return false;
+    return NULL;
 }
 
-/* Step 3: runs as a turn of its own when the creditor has answered. */
+/*
+ * Step 3: runs as a turn of its own when the creditor has answered. After an
+ * error the transfer is sent again, this one alone: each one in the outbox has
+ * its own request under way, or its own timer.
+ */
 static tr_err on_credited(tr_ctx *ctx, void *state, const void *reply,
-                          tr_err err)
+                          tr_err err, void *user)
 {
     Account *self = state;
-    const Credited *m = reply;
+    uint64_t id = *(uint64_t *)user;
+    (void)reply;
+    tr_free(ctx, user);
     if (err != TR_OK) {
-        (void)tr_after(ctx, AGAIN_AFTER, SendAgain);
+        (void)tr_after(ctx, AGAIN_AFTER, SendAgain, .id = id);
         return TR_OK;
     }
-    if (!is_owed(self, m->id)) {
+    if (find_owed(self, id) == NULL) {
         return TR_OK;  // asked twice, answered twice
     }
-    Account next = without_owed(ctx, self, m->id);
+    Account next = without_owed(ctx, self, id);
     return tr_persist(ctx, self,
                       &next);  // after an error the account starts again
 }
 
 static void ask_for_credit(tr_ctx *ctx, const Owed *owed)
 {
-    tr_ask_then(ctx, bank_account(ctx, owed->to), CREDIT_TIMEOUT, on_credited,
-                Credit, .id = owed->id, .cents = owed->cents);
+    uint64_t *id = tr_alloc(ctx, sizeof(*id));
+    *id = owed->id;
+    tr_ask_then_with(ctx, bank_account(ctx, owed->to), CREDIT_TIMEOUT,
+                     on_credited, id, Credit, .id = owed->id,
+                     .cents = owed->cents);
 }
 
 static tr_err on_send_again(tr_ctx *ctx, Account *self, const SendAgain *m)
 {
-    (void)m;
-    for (size_t i = 0; i < self->owed.count; i++) {
-        ask_for_credit(ctx, &self->owed.at[i]);
+    const Owed *owed = find_owed(self, m->id);
+    if (owed != NULL) {
+        ask_for_credit(ctx, owed);
     }
     return TR_OK;
 }
@@ -153,7 +163,10 @@ static tr_err account_started(tr_ctx *ctx, Account *self)
     }
     tr_tell(ctx, tr_lookup(ctx, "/user/clerk"), Resumed,
             .count = (uint32_t)self->owed.count);
-    return on_send_again(ctx, self, NULL);
+    for (size_t i = 0; i < self->owed.count; i++) {
+        ask_for_credit(ctx, &self->owed.at[i]);
+    }
+    return TR_OK;
 }
 
 /*
@@ -198,7 +211,7 @@ static tr_err on_transfer(tr_ctx *ctx, Account *self, const Transfer *m)
 /* Runs even while this account waits: *self is always what is saved. */
 static tr_err on_is_owed(tr_ctx *ctx, const Account *self, const IsOwed *m)
 {
-    return tr_reply(ctx, m, .yes = is_owed(self, m->id));
+    return tr_reply(ctx, m, .yes = find_owed(self, m->id) != NULL);
 }
 
 /* ---- the creditor ---- */
