@@ -8,8 +8,8 @@
  *
  *   engine.db, state.db  of the cluster
  *   board                pages that all processes share: see board
- *   node-0.log ...       history of the processes that were node 0
- *   node-0.err ...       their standard error
+ *   node-N.log           history of the processes that were node N
+ *   node-N.err           their standard error
  *
  * Threads: board, any; the rest as said in each function.
  */

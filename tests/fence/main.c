@@ -93,8 +93,8 @@ static void remove_folder(const settings *s)
     static const char *const names[] = {
         "board",      "engine.db",    "engine.db-wal", "engine.db-shm",
         "state.db",   "state.db-wal", "state.db-shm",  "node-0.log",
-        "node-1.log", "node-2.log",   "node-3.log",    "node-0.txt",
-        "node-1.txt", "node-2.txt",   "node-3.txt"};
+        "node-1.log", "node-2.log",   "node-3.log",    "node-0.err",
+        "node-1.err", "node-2.err",   "node-3.err"};
     char path[PATH_SIZE];
 
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {

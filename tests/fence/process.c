@@ -20,7 +20,7 @@ static void redirect(const settings *s, uint32_t index)
 {
     char name[32], path[PATH_SIZE];
 
-    (void)snprintf(name, sizeof(name), "node-%" PRIu32 ".txt", index);
+    (void)snprintf(name, sizeof(name), "node-%" PRIu32 ".err", index);
     int fd =
         open(file_path(s, name, path), O_WRONLY | O_CREAT | O_APPEND, 0600);
     if (fd < 0 || dup2(fd, STDERR_FILENO) < 0) {
