@@ -34,7 +34,7 @@ enum {
 };
 
 /* The time until the next pause and kill: up to twice the mean. */
-static const int64_t pause_gap_mean = 550 * MS, kill_gap_mean = 4800 * MS;
+static const int64_t pause_gap_mean = 620 * MS, kill_gap_mean = 4800 * MS;
 static const int64_t aim_max = 1500 * MS, aim_delay_max = 20 * MS;
 static const int64_t restart_max = 500 * MS;
 static const int64_t join_max = 60 * SEC, end_max = 60 * SEC;
@@ -293,12 +293,13 @@ static record *read_logs(const settings *s, size_t *count)
             exit(2);
         }
         size_t more = (size_t)about.st_size / sizeof(record);
-        all = realloc(all, (*count + more + 1) * sizeof(record));
-        if (all == NULL ||
-            fread(&all[*count], sizeof(record), more, file) != more) {
+        record *grown = realloc(all, (*count + more + 1) * sizeof(record));
+        if (grown == NULL ||
+            fread(&grown[*count], sizeof(record), more, file) != more) {
             perror(path);
             exit(2);
         }
+        all = grown;
         (void)fclose(file);
         *count += more;
     }

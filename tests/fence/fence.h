@@ -26,7 +26,7 @@
 enum {
     NODES = 4,
     GROUPS = 16,       // of counters; each second clients write to another one
-    GROUP_SIZE = 128,  // counters of a group
+    GROUP_SIZE = 256,  // counters of a group
     FAST_COUNTERS = GROUPS * GROUP_SIZE,
     SLOW_COUNTERS = 64,  // their handlers last longer than a death
     COUNTERS = FAST_COUNTERS + SLOW_COUNTERS,

@@ -17,7 +17,7 @@ static const char usage[] =
     "  --seed N       when and which; default: the time\n"
     "  --break PART   leave out a part of the fence: load, epoch or lease\n"
     "  --lease-ms N   default 600\n"
-    "  --clients N    of each node; default 128\n"
+    "  --clients N    of each node; default 256\n"
     "  --updates N    fewest acknowledged updates in 120 s; default 500,000\n"
     "  --folder DIR   where its files are; default: a new one, which is\n"
     "                 removed unless the test fails\n"
@@ -125,7 +125,7 @@ int main(int argc, char **argv)
     arguments a = {.s = {.seconds = 120,
                          .seed = (uint64_t)clock_now(),
                          .lease_ms = 600,
-                         .clients = 128,
+                         .clients = 256,
                          .breaking = ""}};
 
     for (int i = 1; i < argc; i += 2) {
