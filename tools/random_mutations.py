@@ -10,7 +10,7 @@ run, that of its file first, then random programs, until one fails, crashes or
 does not end. What no test notices is listed and has to be judged.
 
 Memory orders are not among them: weaker ones change nothing on x86-64; see
-docs/design/0017-memory-orders.md.
+docs/design/0019-memory-orders.md.
 
 Usage: random_mutations.py [--layers core,...] [--count N] [--seed S]
                            [--jobs N] [--table FILE] [--list]
