@@ -243,7 +243,7 @@ int main(int argc, char **argv)
 {
     board b = {0};
     int status = few_seeds(
-        argc, argv, "10",
+        argc, argv, "4",
         TR_OPTIONS(tr_sim_options, .seed = 1, .nodes = NODES, .begin = begin,
                    .node = node, .workload = workload,
                    .invariant = nothing_is_wrong, .at_end = all_answer,
