@@ -274,6 +274,48 @@ static void test_a_port_in_use_is_named(void **state)
     close_node(a);
 }
 
+/* Writes bytes to the node, and waits until it has closed the connection. */
+static void write_and_await_close(tr_system *sys, const char *address,
+                                  const void *bytes, size_t size)
+{
+    char to[sizeof(((tr_member *)0)->address) + 8], got[64];
+    tr_stream *stream;
+    size_t count;
+
+    (void)snprintf(to, sizeof(to), "tcp://%s", address);
+    assert_int_equal(tr_connect(sys, &stream, to, TR_SECONDS(60)), TR_OK);
+    tr_err err = tr_write(sys, stream, TR_SECONDS(60), {bytes, size});
+    assert_true(err == TR_OK || err == TR_ERESET);
+    err = tr_read(sys, stream, got, sizeof(got), TR_SECONDS(60), &count);
+    assert_true(err == TR_ERESET || (err == TR_OK && count == 0));
+    tr_stream_close(sys, stream);
+}
+
+static void test_strangers_on_the_port_are_refused(void **state)
+{
+    // A length of 24, then a greeting with the right head and nothing else.
+    static const unsigned char half[] = {24, 0, 0, 0, 'T', 'R', 'P', 'E', 4, 0,
+                                         0,  0, 0, 1, 0,   0,   0,   0,   0, 0,
+                                         0,  0, 0, 0, 0,   0,   0,   0};
+    static const unsigned char huge[] = {255, 255, 255, 255, 0};
+    stage *s = *state;
+    tr_system *node = open_node(s, NULL), *stranger;
+    tr_member members[4];
+    int64_t count;
+
+    assert_int_equal(tr_system_open(&stranger, .workers = 1), TR_OK);
+    await_members(node, 1, members);
+    const char *address = members[0].address;
+    for (int i = 0; i < 50; i++) {
+        write_and_await_close(stranger, address, "GET / HTTP/1.1\r\n\r\n", 18);
+        write_and_await_close(stranger, address, half, sizeof(half));
+        write_and_await_close(stranger, address, huge, sizeof(huge));
+    }
+    assert_int_equal(add(node, "x", &count), TR_OK);
+    close_node(stranger);
+    close_node(node);
+}
+
 /* ---- in a simulation ---- */
 
 enum { NODES = 6 };
@@ -344,6 +386,7 @@ int main(void)
         STAGED(test_joins_that_make_no_sense_are_refused),
         STAGED(test_a_handler_cannot_join),
         STAGED(test_a_port_in_use_is_named),
+        STAGED(test_strangers_on_the_port_are_refused),
         cmocka_unit_test(test_five_dead_entries_hold_up_nobody),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
