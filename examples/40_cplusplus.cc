@@ -81,7 +81,8 @@ int main()
                                     o.name = "bank";
                                     o.supervision = &policy;
                                 });
-    tr::spawn_with(sys, watcher, Watcher{ref});
+    tr_ref observer = tr::spawn_with(sys, watcher, Watcher{ref});
+    TR_MUST(tr_started(sys, observer, 0));  // it watches from here on
     auto balance = tr::ask(sys, ref, Deposit{"ann", 700});
     std::printf("%s has %lld cents\n", balance->owner,
                 static_cast<long long>(balance->cents));
