@@ -285,6 +285,7 @@ tr_err tri_membership_start(tri_membership **out,
     tr_err err = membership_init(it, options);
     if (err == TR_OK) {
         tri_engine_hold(it->engine);
+        *out = it;  // before the thread: it may call back at once
         err = it->world->ops->thread_start(it->world, &it->thread, "tr-member",
                                            member_loop, it);
         if (err != TR_OK) {
@@ -292,11 +293,10 @@ tr_err tri_membership_start(tri_membership **out,
         }
     }
     if (err != TR_OK) {
+        *out = NULL;
         membership_free(it);
-        return err;
     }
-    *out = it;
-    return TR_OK;
+    return err;
 }
 
 void tri_membership_stop(tri_membership *it)

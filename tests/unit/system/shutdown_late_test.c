@@ -103,22 +103,17 @@ static void test_X15_SH13_a_system_with_a_zombie_is_left_behind(void **state)
 static struct {
     tri_world world;
     tri_world_ops ops;
-    const _Atomic(uint32_t) *last_word;  // NULL: nothing is noted yet
-    pthread_t closer;
     tr_nanos start;  // of the close: its first look at the clock
     tr_nanos until;  // the latest end of a wait for the last actors
 } watched;
 
-static bool is_closer(void)
-{
-    return watched.last_word != NULL &&
-           pthread_equal(pthread_self(), watched.closer);
-}
+/* The word that counts the last actors, in the thread that closes; else NULL. */
+static _Thread_local const _Atomic(uint32_t) *last_word;
 
 static tr_nanos watched_mono(tri_world *world)
 {
     tr_nanos now = tri_world_posix()->ops->mono(world);
-    if (is_closer() && watched.start == 0) {
+    if (last_word != NULL && watched.start == 0) {
         watched.start = now;
     }
     return now;
@@ -128,7 +123,7 @@ static bool watched_park(tri_world *world, _Atomic(uint32_t) *word,
                          uint32_t expected, tr_nanos timeout)
 {
     const tri_world_ops *real = tri_world_posix()->ops;
-    if (word == watched.last_word && is_closer()) {
+    if (word == last_word) {
         tr_nanos until = real->mono(world) + timeout;
         watched.until = until > watched.until ? until : watched.until;
     }
@@ -145,8 +140,7 @@ static bool close_in_time(void)
     watched.world = (tri_world){.magic = TRI_WORLD_MAGIC, .ops = &watched.ops};
     open_stuck(&it, TR_OPTIONS(tr_system_options, .workers = 2,
                                .world = &watched.world));
-    watched.closer = pthread_self();
-    watched.last_word = &it.sys->live_word;
+    last_word = &it.sys->live_word;
     tr_close_report report = {.size = sizeof(report)};
     tr_err err = tr_system_close_report(it.sys, span, &report);
     return err == TR_ETIMEDOUT && report.zombies == 1 && watched.start != 0 &&
