@@ -3,6 +3,9 @@
  */
 #include "unit/cluster/numbered.h"
 
+#include "cluster/virtual/virtual.h"
+#include "core/cell/ref.h"
+
 static void host_everywhere(void)
 {
     for (uint32_t i = 0; i < NODES; i++) {
@@ -59,6 +62,96 @@ static void test_X34_an_activation_keeps_the_epoch_of_its_shard(void **state)
     assert_int_equal(second.node, next);
     assert_true(second.epoch > first.epoch);
     mesh_close(&cloud);
+}
+
+static uint64_t activations(void)
+{
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < NODES; i++) {
+        tr_metrics_snapshot m = {.size = sizeof(m)};
+        tr_metrics(cloud.systems[i], &m);
+        sum += m.activations;
+    }
+    return sum;
+}
+
+/* A newer view with the same owners ends nothing and moves nothing. */
+static void test_DI4_an_owner_that_is_set_again_changes_nothing(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+        set_up(seed);
+        host_everywhere();
+        State first = where(0, "a");
+        for (uint32_t round = 0; round < 10; round++) {
+            for (uint32_t i = 0; i < NODES; i++) {
+                send_some(i, "a", 3);
+            }
+            cloud.revision += round % 2;  // the same view, or a newer one
+            mesh_tell_all(&cloud);
+            tr_sim_advance(cloud.sim, TR_MS(20));
+        }
+        tr_sim_advance(cloud.sim, TR_SECONDS(5));
+        State last = where(1, "a");
+        assert_int_equal(last.node, first.node);
+        assert_int_equal(last.epoch, first.epoch);
+        assert_int_equal(activations(), 1);
+        all_handled_in_order();
+        mesh_close(&cloud);
+    }
+}
+
+/* How many nodes have an activation of "a"; each is asked without a message. */
+static uint32_t nodes_that_find(void)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < NODES; i++) {
+        tri_virtual *v = tri_virtual_of(tri_ref_cell(key(i, "a")));
+        count +=
+            tri_bus_is_active(tri_bus_of(tri_cluster_of(cloud.systems[i])), v);
+    }
+    return count;
+}
+
+/* A watch looks the actor up on the node that would host it. */
+static void expect_found_nowhere(void)
+{
+    assert_int_equal(nodes_that_find(), 0);
+    for (uint32_t i = 0; i < NODES; i++) {
+        tr_probe *probe;
+        assert_int_equal(tr_probe_new(&probe, cloud.systems[i]), TR_OK);
+        tr_probe_watch(probe, key(i, "a"));
+        assert_int_equal(
+            tr_expect(probe, TR_SECONDS(20), tr_terminated)->reason,
+            TR_NO_SUCH_ACTOR);
+        tr_probe_free(probe);
+    }
+}
+
+static void test_DI5_a_lookup_finds_and_activates_nothing(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+        tr_probe *probe;
+        set_up(seed);
+        host_everywhere();
+        expect_found_nowhere();
+        assert_int_equal(activations(), 0);
+        uint32_t node = where(0, "a").node, other = (node + 1) % NODES;
+        assert_int_equal(nodes_that_find(), 1);
+        assert_int_equal(tr_probe_new(&probe, cloud.systems[other]), TR_OK);
+        tr_probe_watch(probe, key(other, "a"));
+        tr_expect_nothing(probe, TR_SECONDS(5));  // it is there
+        tr_stop(cloud.systems[other], key(other, "a"));
+        assert_int_equal(
+            tr_expect(probe, TR_SECONDS(20), tr_terminated)->reason,
+            TR_STOPPED);
+        tr_probe_free(probe);
+        tr_sim_advance(cloud.sim, TR_SECONDS(1));
+        expect_found_nowhere();
+        assert_int_equal(activations(), 1);
+        mesh_close(&cloud);
+    }
 }
 
 static uint64_t names(uint32_t node)
@@ -123,6 +216,8 @@ int main(void)
         cmocka_unit_test(
             test_DI6_DI8_X30_mail_stays_in_order_while_a_shard_moves),
         cmocka_unit_test(test_X34_an_activation_keeps_the_epoch_of_its_shard),
+        cmocka_unit_test(test_DI4_an_owner_that_is_set_again_changes_nothing),
+        cmocka_unit_test(test_DI5_a_lookup_finds_and_activates_nothing),
         cmocka_unit_test(test_names_that_were_only_sent_to_are_forgotten),
         cmocka_unit_test(test_BU6_mail_waits_for_an_owner_and_is_given_up),
     };

@@ -6,9 +6,12 @@
  */
 #include <stdatomic.h>
 
+#include <pthread.h>
 #include <sched.h>
 
+#include "cluster/virtual/actor_id.h"
 #include "cluster/virtual/cluster.h"
+#include "cluster/virtual/names.h"
 #include "unit/cluster/scenario.h"
 
 TR_MESSAGE(Seen, (int64_t, number), (tr_ref, ref), (const char *, key));
@@ -339,6 +342,94 @@ static void test_rule33_without_memory_no_name_is_left_behind(void **state)
     }
 }
 
+/* ---- threads ---- */
+
+enum { THREADS = 4, HOLD_ROUNDS = 200 };
+
+typedef struct holders {
+    tr_system *sys;
+    pthread_barrier_t barrier;
+    _Atomic(uint32_t) next;  // number of the next thread
+    tri_virtual *held[THREADS];
+    tr_err errs[THREADS];
+    bool right[THREADS];  // what thread saw in its record
+    uint32_t wrong;       // rounds; of thread 0
+} holders;
+
+static uint64_t names_of(const holders *it)
+{
+    return atomic_load(&tri_cluster_of(it->sys)->names);
+}
+
+/* Between two barriers: all threads hold the name now. */
+static void look_at_held(holders *it)
+{
+    bool same = names_of(it) == 1;
+    for (uint32_t i = 0; i < THREADS; i++) {
+        same = same && it->errs[i] == TR_OK && it->held[i] == it->held[0] &&
+               it->right[i];
+    }
+    it->wrong += !same;
+}
+
+static void *hold_and_release(void *arg)
+{
+    holders *it = arg;
+    tri_cluster *cluster = tri_cluster_of(it->sys);
+    uint32_t me = atomic_fetch_add(&it->next, 1);
+    for (uint32_t round = 0; round < HOLD_ROUNDS; round++) {
+        char key[16];
+        tri_actor_id id;
+        const char *why;
+        snprintf(key, sizeof(key), "r%u", round);
+        TR_MUST(tri_actor_id_make(&id, NS, "tally", key, &why));
+        pthread_barrier_wait(&it->barrier);
+        tri_virtual *v = NULL;
+        it->errs[me] =
+            tri_names_hold(cluster, (tr_from){.sys = it->sys}, &id, &v);
+        it->held[me] = v;
+        it->right[me] = v != NULL && strcmp(v->text, id.text) == 0;
+        pthread_barrier_wait(&it->barrier);
+        if (me == 0) {
+            look_at_held(it);
+        }
+        pthread_barrier_wait(&it->barrier);
+        if (v != NULL) {
+            tri_names_release(cluster, v);
+        }
+        pthread_barrier_wait(&it->barrier);
+        if (me == 0) {
+            it->wrong += names_of(it) != 0;
+        }
+    }
+    return NULL;
+}
+
+/*
+ * Threads that hold a new name at once get one record, and the name goes with
+ * the last of them: no thread sees half of what another does.
+ */
+static void test_DI12_threads_add_and_forget_a_name_in_one_step(void **state)
+{
+    world w;
+    pthread_t threads[THREADS];
+    (void)state;
+    open_world(&w, 0);
+    assert_int_equal(tr_host(w.sys, tally), TR_OK);
+    holders it = {.sys = w.sys};
+    assert_int_equal(pthread_barrier_init(&it.barrier, NULL, THREADS), 0);
+    for (uint32_t i = 0; i < THREADS; i++) {
+        assert_int_equal(
+            pthread_create(&threads[i], NULL, hold_and_release, &it), 0);
+    }
+    for (uint32_t i = 0; i < THREADS; i++) {
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+    }
+    pthread_barrier_destroy(&it.barrier);
+    assert_int_equal(it.wrong, 0);
+    close_world(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -357,6 +448,7 @@ int main(void)
         cmocka_unit_test(test_rule33_stateless_workers_keep_their_name),
         cmocka_unit_test(test_ST_state_is_found_again_by_name),
         cmocka_unit_test(test_rule33_without_memory_no_name_is_left_behind),
+        cmocka_unit_test(test_DI12_threads_add_and_forget_a_name_in_one_step),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
