@@ -10,7 +10,8 @@ sense of tools/public_tests.py, or is a script, which runs what a user runs.
 
 Usage: requirements.py [--check] [root]. With --check nothing is written, and
 the end is 1 if the table is not current. Ids that tests name and the list
-does not know are reported in both cases.
+does not know are reported in both cases. A line `inside MB7 why` of the list
+says why no program can see a requirement.
 """
 import collections
 import pathlib
@@ -21,6 +22,7 @@ import public_tests
 
 GROUP = re.compile(r"^## (\w+) (.+)$")
 LINE = re.compile(r"^([A-Z]+\d+) (.+)$")
+INSIDE = re.compile(r"^inside ([A-Z]+\d+) (.+)$")  # no program can see it
 # Tests are defined as functions or by a macro of their file; either way
 # their names stand in the list that main() runs.
 TEST = re.compile(r"\b(test_\w+)\b")
@@ -52,6 +54,12 @@ def read_ids(path):
         elif entry:
             groups[-1][2].append(entry.groups())
     return groups
+
+
+def read_inside(path):
+    """[(id, why only a test that sees internals can reach it)]."""
+    return [found.groups() for line in path.read_text().splitlines()
+            if (found := INSIDE.match(line))]
 
 
 def test_name(root, path):
@@ -95,7 +103,7 @@ def cell(names):
     return "<br>".join(f"`{name}`" for name in sorted(names))
 
 
-def table(groups, covered, public):
+def table(groups, covered, public, inside):
     out, summary, opened, inner = [], [], [], []
     for group, title, entries in groups:
         names = [name for name, _ in entries]
@@ -119,6 +127,8 @@ def table(groups, covered, public):
             "|---|---|---|---|---|\n" + "\n".join(summary)
             + "\n\nOnly tests that see internals reach: "
             + (", ".join(inner) or "none") + ".\n"
+            + "".join(f"\nNo program can see {name}: {why}\n"
+                      for name, why in inside)
             + "\n".join(out) + "\n", opened, inner)
 
 
@@ -133,7 +143,8 @@ def main():
     for word in sorted(set(covered) - known):
         print(f"requirements: {word} is unknown: "
               + ", ".join(sorted(covered[word])))
-    text, opened, inner = table(groups, covered, public)
+    inside = read_inside(root / "docs/requirements.ids")
+    text, opened, inner = table(groups, covered, public, inside)
     path = root / "docs/requirements.md"
     if check:
         current = path.exists() and path.read_text() == text

@@ -16,7 +16,7 @@ enum { SEEDS = 10 };
 
 /* What an actor sees at one moment. */
 typedef struct moment {
-    tr_state user, system;
+    tr_state user, system, self;
     tr_err register_err;  // of tr_on_terminate
 } moment;
 
@@ -32,6 +32,7 @@ static moment look(tr_ctx *ctx)
 {
     return (moment){.user = tr_state_of(ctx, seen.user),
                     .system = tr_state_of(ctx, seen.system),
+                    .self = tr_state_of(ctx, tr_self(ctx)),
                     .register_err = tr_on_terminate(ctx)};
 }
 
@@ -92,8 +93,10 @@ static void play(tr_sim *sim)
     assert_int_equal(report.forced, 0);
 }
 
-static void expect_moment(moment m, tr_state user, tr_err register_err)
+static void expect_moment(moment m, tr_state user, tr_state self,
+                          tr_err register_err)
 {
+    assert_int_equal(m.self, self);
     assert_int_equal(m.user, user);
     assert_int_equal(m.system, TR_STATE_RUNNING);
     assert_int_equal(m.register_err, register_err);
@@ -107,11 +110,14 @@ static void test_GD14_the_system_guardian_runs_terminates_and_stops(
         tr_sim *sim;
         TR_MUST(tr_sim_new(&sim, seed));
         play(sim);
-        expect_moment(seen.start, TR_STATE_RUNNING, TR_OK);
+        expect_moment(seen.start, TR_STATE_RUNNING, TR_STATE_RUNNING, TR_OK);
         // Terminating: it waits for the hooks, and takes no other one.
-        expect_moment(seen.hook, TR_STATE_TERMINATED, TR_ECLOSED);
-        expect_moment(seen.late_in_hook, TR_STATE_TERMINATED, TR_ECLOSED);
-        expect_moment(seen.stop, TR_STATE_TERMINATED, TR_ECLOSED);
+        expect_moment(seen.hook, TR_STATE_TERMINATED, TR_STATE_RUNNING,
+                      TR_ECLOSED);
+        expect_moment(seen.late_in_hook, TR_STATE_TERMINATED, TR_STATE_RUNNING,
+                      TR_ECLOSED);
+        expect_moment(seen.stop, TR_STATE_TERMINATED, TR_STATE_STOPPING,
+                      TR_ECLOSED);
         assert_int_equal(seen.closed, 1);  // it has stopped, as all others
         tr_sim_free(sim);
     }
