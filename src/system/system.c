@@ -239,9 +239,13 @@ tr_err(tr_dispatcher_add)(tr_system *sys, const char *name,
     tri_pool *pool;
     bool own = o.start != NULL && !driven;
     TR_TRY(tri_pool_new(sys, name, o.kind, threads, own, &pool));
-    return driven ? TR_OK
-           : own  ? tri_pool_start_own(pool, &o)
-                  : tri_workers_start(sys, pool);
+    tr_err err = driven ? TR_OK
+                 : own  ? tri_pool_start_own(pool, &o)
+                        : tri_workers_start(sys, pool);
+    if (err != TR_OK) {
+        tri_pool_give_up(pool);
+    }
+    return err;
 }
 
 /* ---- after the end ---- */

@@ -106,6 +106,15 @@ static void test_DP4_the_error_of_start_is_returned(void **state)
     assert_int_equal(tr_dispatcher_add(sys, "ours", .threads = 2,
                                        .start = start, .start_user = &own),
                      TR_ELIMIT);
+    // The dispatcher does not exist.
+    assert_int_equal(tr_ref_err(tr_spawn(sys, worker, .dispatcher = "ours")),
+                     TR_ENOENT);
+    // Its name is free.
+    TR_MUST(tr_dispatcher_add(sys, "ours", .threads = 1));
+    Thread where;
+    TR_MUST(tr_ask(sys, tr_spawn(sys, worker, .dispatcher = "ours"), &where, 0,
+                   Where));
+    assert_false(where.is_ours);
     assert_int_equal(tr_dispatcher_add(sys, "pin", .kind = TR_DISPATCH_PINNED,
                                        .start = start, .start_user = &own),
                      TR_EINVAL);

@@ -154,6 +154,14 @@ tr_err tri_worker_start(tri_worker *worker)
                                          name, thread_main, worker);
 }
 
+/* True if the pool is known by this name. */
+static bool is_named(tri_pool *pool, const char *name)
+{
+    // Relaxed: a spawn at the same moment may come before the failure.
+    return strcmp(pool->name, name) == 0 &&
+           !atomic_load_explicit(&pool->is_given_up, memory_order_relaxed);
+}
+
 /* Gives the pool its index and publishes it. Errors: TR_EEXIST, TR_ELIMIT. */
 static tr_err pool_add(tr_system *sys, tri_pool *pool)
 {
@@ -162,7 +170,7 @@ static tr_err pool_add(tr_system *sys, tri_pool *pool)
         atomic_load_explicit(&sys->pool_count, memory_order_relaxed);
     tr_err err = count < TRI_POOLS_MAX ? TR_OK : TR_ELIMIT;
     for (uint32_t i = 0; i < count; i++) {
-        if (strcmp(sys->pools[i]->name, pool->name) == 0) {
+        if (is_named(sys->pools[i], pool->name)) {
             err = TR_EEXIST;
         }
     }
@@ -217,13 +225,20 @@ tr_err tri_pool_new(tr_system *sys, const char *name, tr_dispatch_kind kind,
     return TR_OK;
 }
 
+void tri_pool_give_up(tri_pool *pool)
+{
+    TRI_CHECK(pool->sys != NULL);
+    // Relaxed: is_named reads nothing else after it.
+    atomic_store_explicit(&pool->is_given_up, true, memory_order_relaxed);
+}
+
 tri_pool *tri_pool_find(tr_system *sys, const char *name)
 {
     // Acquire: pairs with tri_pool_new.
     uint32_t count =
         atomic_load_explicit(&sys->pool_count, memory_order_acquire);
     for (uint32_t i = 0; i < count; i++) {
-        if (strcmp(sys->pools[i]->name, name) == 0) {
+        if (is_named(sys->pools[i], name)) {
             return sys->pools[i];
         }
     }

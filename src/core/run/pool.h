@@ -24,6 +24,12 @@ tr_err tri_pool_new(tr_system *sys, const char *name, tr_dispatch_kind kind,
  */
 tr_err tri_pool_start_own(tri_pool *pool, const tr_dispatcher_options *o);
 
+/*
+ * Makes a pool whose threads did not all start unknown, so that no actor is
+ * spawned on it and its name is free. Those that were started run on.
+ */
+void tri_pool_give_up(tri_pool *pool);
+
 /* Returns the pool with this name, or NULL. */
 tri_pool *tri_pool_find(tr_system *sys, const char *name);
 
