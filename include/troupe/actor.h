@@ -488,7 +488,8 @@ TR_API void tr_kill(tr_from from, tr_ref ref);
  * gets a tr_failure with TR_ERESTARTED, and the state begins anew. It is not a
  * failure: there is no delay, and it does not count for max_restarts. Returns
  * at once. An actor that is starting, restarting or ending is left alone, and
- * so is one that has failed: its supervisor decides.
+ * so is one that has failed: its supervisor decides. An actor that is never
+ * restarted (TR_TEMPORARY, tr_spawn_temp, a connection: net.h) is stopped.
  */
 TR_API void tr_restart(tr_from from, tr_ref ref);
 /*

@@ -21,7 +21,9 @@
  * that an actor has accepted belongs to the actor that first reads or writes
  * it, and until then to its listener's. A stream that was opened or accepted
  * outside of actors belongs to the program, which closes it before the system.
- * A stream must not be used after its end.
+ * An actor that is given a stream in this way is never restarted (TR_RESTART
+ * becomes TR_STOP): its next incarnation would find a stream that has ended. A
+ * stream must not be used after its end.
  * Errors of all calls: TR_ECLOSED (the stream was closed meanwhile), TR_EEXIST,
  * TR_ENOMEM, TR_ELIMIT (no descriptor is left), TR_EFOREIGN (the stream belongs
  * to another system), TR_EWOULDBLOCK (`sys` inside a handler), TR_EIO; in a
@@ -50,7 +52,8 @@ typedef struct tr_serve_options {
     size_t size;
     size_t stream_at;          // set by the macro: where the state has `stream`
     const void *init;          // TR_INIT(kind, ...): the first state of each
-    const tr_type *init_type;  //   connection; its `stream` is set by tr_serve
+    const tr_type *init_type;  //   connection; its `stream` is set by tr_serve.
+                               //   Its bytes are copied, not what they point to
     size_t init_size;
     const char *name;        // of the server; default "$<id>"
     const char *dispatcher;  // of the connections

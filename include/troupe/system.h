@@ -236,6 +236,8 @@ TR_API const void *tr_system_world(const tr_system *sys);
 /*
  * Blocks until SIGTERM, SIGINT, tr_system_terminate, or a failure that ends the
  * system (TR_ESCALATE from an actor of /user), and begins to stop all actors.
+ * Any thread may call it; the signals end it in whatever thread it was called,
+ * and are as before when it has returned.
  * The caller then calls tr_system_close.
  * Errors: the error of the failure that ends the system; tr_error_text has its
  * text. TR_EWOULDBLOCK (called inside a handler of the system).

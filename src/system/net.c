@@ -277,7 +277,9 @@ tr_err(tr_accept)(tr_from from, tr_stream **out, tr_stream *listener,
     *out = NULL;
     TR_TRY(tri_stream_enter(&call, from, listener, TRI_FD_READ, timeout));
     tr_err err = accept_one(&call, out);
-    if (err == TR_OK && call.ctx == NULL) {
+    if (err == TR_OK && call.ctx != NULL) {
+        (*out)->acceptor = tri_cell_ref(call.ctx->sys, call.ctx->cell).id;
+    } else if (err == TR_OK) {
         err = tri_stream_own(NULL, *out);  // the program's
     }
     tri_stream_leave(&call);

@@ -21,6 +21,7 @@
 #include "core/caller.h"
 #include "core/cell/heap.h"
 #include "core/cell/mem.h"
+#include "core/life/restart.h"
 #include "core/run/context.h"
 #include "core/run/park.h"
 #include "core/run/worker.h"
@@ -243,6 +244,12 @@ tr_err tri_stream_own(tr_ctx *ctx, tr_stream *stream)
     uint64_t unowned = TRI_STREAM_UNOWNED;
     uint64_t owner =
         ctx != NULL ? tri_cell_ref(ctx->sys, ctx->cell).id : TRI_STREAM_OUTSIDE;
+    // The stream is gone after this incarnation, and the first state of the next
+    // one would still point to it.
+    if (ctx != NULL && stream->acceptor != 0 && stream->acceptor != owner &&
+        !tri_restart_forbid(ctx)) {
+        return TR_ENOMEM;
+    }
     tri_stream_hold(stream);
     if (ctx != NULL && !tri_closer_add(ctx, owner_ended, stream)) {
         tri_stream_drop(stream);

@@ -44,6 +44,7 @@ struct tr_stream {
     _Atomic(bool) draining;     // a read that would wait finds the end
     _Atomic(uint64_t) owner;    // id of an actor, or TRI_STREAM_*
     const tr_stream *listener;  // that accepted it; compared only
+    uint64_t acceptor;          // id of the actor that accepted it; 0: none
     tri_link link;              // in io->streams; guarded by its lock
     tri_stream_side side[2];    // reading, writing
     char *buffer;               // bytes read too early, or NULL

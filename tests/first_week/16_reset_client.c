@@ -98,10 +98,82 @@ static void test_a_server_outlives_bad_clients(void **state)
     assert_int_equal(tr_system_close(sys, 0), TR_OK);
 }
 
+/* ---- the trap itself: a program that accepts by hand ---- */
+
+TR_MESSAGE(Ended, (uint32_t, reason), (uint32_t, err));
+
+typedef struct Porter {
+    tr_stream *door;
+    tr_ref probe;
+} Porter;
+
+/* Accepts one connection, for an actor with the default policy. */
+static tr_err porter_run(tr_ctx *ctx, Porter *self)
+{
+    tr_stream *stream;
+    TR_TRY(tr_accept(ctx, &stream, self->door, TR_FOREVER));
+    return tr_ref_err(tr_spawn(ctx, connection, .name = "c",
+                               TR_INIT(connection, .stream = stream)));
+}
+
+static tr_err porter_hears(tr_ctx *ctx, Porter *self, const tr_child_end *end)
+{
+    tr_tell(ctx, self->probe, Ended, .reason = end->reason, .err = end->err);
+    return TR_OK;
+}
+
+TR_ACTOR(porter, Porter, TR_HOOK(on_run, porter_run),
+         TR_HOOK(child_terminated, porter_hears));
+
+/* Ends a connection that was accepted by hand, and returns how it has ended. */
+static Ended hand_over(bool fails)
+{
+    char at[TR_ADDRESS_SIZE];
+    tr_system *sys;
+    tr_stream *door, *client;
+    tr_probe *probe;
+    assert_int_equal(tr_system_open(&sys, .log = discard), TR_OK);
+    assert_int_equal(tr_probe_new(&probe, sys), TR_OK);
+    assert_int_equal(tr_listen(sys, &door, "tcp://127.0.0.1:0", 0), TR_OK);
+    tr_stream_address(door, false, at, sizeof(at));
+    (void)tr_spawn(sys, porter, .name = "porter",
+                   TR_INIT(porter, door, tr_probe_ref(probe)));
+    assert_int_equal(tr_connect(sys, &client, at, LONG), TR_OK);
+    talk(sys, client, "hello\n");
+    if (fails) {
+        assert_int_equal(tr_write(sys, client, LONG, {"!fails\n", 7}), TR_OK);
+    } else {
+        tr_restart(sys, tr_lookup(sys, "/user/porter/c"));
+    }
+    Ended ended = *tr_expect(probe, LONG, Ended);
+    char rest[8];
+    size_t got = 1;
+    tr_err err = tr_read(sys, client, rest, sizeof(rest), LONG, &got);
+    assert_true(err == TR_ERESET || (err == TR_OK && got == 0));
+    tr_stream_close(sys, client);
+    tr_stream_close(sys, door);
+    tr_probe_free(probe);
+    assert_int_equal(tr_system_close(sys, 0), TR_OK);
+    return ended;
+}
+
+/* Its stream is gone, so a next incarnation would use a dangling pointer. */
+static void test_an_actor_that_was_given_a_stream_is_not_restarted(void **state)
+{
+    (void)state;
+    Ended ended = hand_over(true);
+    assert_int_equal(ended.reason, TR_FAILED);
+    assert_int_equal(ended.err, TR_EPANIC);
+    ended = hand_over(false);
+    assert_int_equal(ended.reason, TR_STOPPED);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_server_outlives_bad_clients),
+        cmocka_unit_test(
+            test_an_actor_that_was_given_a_stream_is_not_restarted),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -104,9 +104,10 @@ typedef struct tri_timers {
 
 /* The restarts of an actor, counted by its parent: supervise.c. */
 typedef struct tri_restarts {
-    uint32_t count;    // since the window began
-    tr_nanos since;    // the beginning of the window
-    tr_nanos backoff;  // the delay before the next start
+    uint32_t count;              // since the window began
+    _Atomic(bool) is_forbidden;  // tri_restart_forbid; never cleared
+    tr_nanos since;              // the beginning of the window
+    tr_nanos backoff;            // the delay before the next start
 } tri_restarts;
 
 /* Restarts of siblings together: cohort.c. */

@@ -19,8 +19,8 @@
 #include "base/lock.h"
 #include "core/cell/cell.h"
 #include "core/cell/ext.h"
-#include "core/cell/props.h"
 #include "core/life/family.h"
+#include "core/life/restart.h"
 #include "core/life/signal.h"
 #include "core/run/context.h"
 
@@ -124,7 +124,7 @@ static void add_member(tri_worker *worker, tri_cell *child)
 }
 
 /*
- * Restarts a sibling, or stops it if it is temporary. With the parent's
+ * Restarts a sibling, or stops it if it is never restarted. With the parent's
  * lock.
  */
 static void apply_to_sibling(tri_worker *worker, tri_cell *sibling,
@@ -133,9 +133,7 @@ static void apply_to_sibling(tri_worker *worker, tri_cell *sibling,
     TRI_CHECK(directive == TR_RESTART || directive == TR_STOP);
     // Relaxed: a linked child keeps its id.
     uint64_t id = atomic_load_explicit(&sibling->id, memory_order_relaxed);
-    bool restart =
-        directive == TR_RESTART &&
-        (sibling->props == NULL || sibling->props->restart != TR_TEMPORARY);
+    bool restart = directive == TR_RESTART && tri_restart_is_allowed(sibling);
     if (restart) {
         add_member(worker, sibling);
     }

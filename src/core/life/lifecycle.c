@@ -342,12 +342,19 @@ static bool is_busy(tri_cell *cell)
                  0));
 }
 
-/* Restarts the actor as tr_restart asks, unless it is to end. */
+/*
+ * Restarts the actor as tr_restart asks, unless it is to end; stops it if it is
+ * never restarted.
+ */
 static void restart_as_asked(tr_ctx *ctx, uint32_t signals)
 {
     tri_cell *cell = ctx->cell;
     if (tri_cell_life(cell) != TR_STATE_RUNNING || (signals & SIG_ENDS) != 0) {
         return;  // it starts, restarts or ends
+    }
+    if (!tri_restart_is_allowed(cell)) {
+        tri_stop_begin(ctx, TR_STOPPED);
+        return;
     }
     tri_ext *ext = tri_ext_need(ctx->worker, cell);
     if (ext != NULL) {

@@ -11,10 +11,13 @@
  */
 #include "core/life/restart.h"
 
+#include <stdatomic.h>
+
 #include "base/check.h"
 #include "core/cell/behaviour.h"
 #include "core/cell/cell.h"
 #include "core/cell/ext.h"
+#include "core/cell/props.h"
 #include "core/life/cohort.h"
 #include "core/life/failure.h"
 #include "core/life/family.h"
@@ -32,6 +35,30 @@
 #include "core/run/park.h"
 #include "core/run/worker.h"
 #include "core/system.h"
+
+bool tri_restart_forbid(tr_ctx *ctx)
+{
+    tri_cell_assert_owned(ctx->cell);
+    tri_ext *ext = tri_ext_need(ctx->worker, ctx->cell);
+    if (ext == NULL) {
+        return false;
+    }
+    // Release: pairs with tri_restart_is_allowed.
+    atomic_store_explicit(&ext->restarts.is_forbidden, true,
+                          memory_order_release);
+    return true;
+}
+
+bool tri_restart_is_allowed(tri_cell *cell)
+{
+    tri_ext *ext = tri_ext_of(cell);
+    if (cell->props != NULL && cell->props->restart == TR_TEMPORARY) {
+        return false;
+    }
+    // Acquire: pairs with tri_restart_forbid.
+    return ext == NULL || !atomic_load_explicit(&ext->restarts.is_forbidden,
+                                                memory_order_acquire);
+}
 
 void tri_restart_begin(tr_ctx *ctx)
 {

@@ -26,6 +26,7 @@
 #include "core/life/cohort.h"
 #include "core/life/failure.h"
 #include "core/life/lifecycle.h"
+#include "core/life/restart.h"
 #include "core/life/signal.h"
 #include "core/run/clock.h"
 #include "core/run/context.h"
@@ -309,8 +310,7 @@ void tri_supervise(tr_ctx *parent, tri_cell *child)
         tri_cohort_stage_set(child, TRI_COHORT_NONE);
     }
     tr_directive directive = decide(parent, child, policy);
-    if (directive == TR_RESTART && child->props != NULL &&
-        child->props->restart == TR_TEMPORARY) {
+    if (directive == TR_RESTART && !tri_restart_is_allowed(child)) {
         directive = TR_STOP;
     }
     bool past_limit =
