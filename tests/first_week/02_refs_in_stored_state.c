@@ -73,6 +73,27 @@ static tr_err on_door_show(tr_ctx *ctx, Door *self, const Show *m)
     return tr_reply(ctx, m, .owner = self->owner);
 }
 
+/* ---- a bell has a reminder with a ref ---- */
+
+static tr_err on_bell_owner(tr_ctx *ctx, Door *self, const SetOwner *m)
+{
+    (void)self;
+    TR_OR_REFUSE(
+        ctx, m,
+        tr_remind(ctx, "ring", TR_SECONDS(10), 0, OwnerSet, .owner = m->owner));
+    return tr_reply(ctx, m);
+}
+
+static tr_err on_ring(tr_ctx *ctx, Door *self, const OwnerSet *m)
+{
+    (void)ctx;
+    self->owner = m->owner;
+    return TR_OK;
+}
+
+TR_ACTOR(bell, Door, TR_ON(SetOwner, on_bell_owner), TR_ON(Show, on_door_show),
+         TR_ON_REMINDER(OwnerSet, on_ring));
+
 TR_ACTOR(door, Door, TR_ON(SetOwner, on_door_owner), TR_ON(Show, on_door_show),
          TR_APPLY(OwnerSet, apply_owner));
 
@@ -161,11 +182,33 @@ static void test_a_ref_that_cannot_be_stored_names_its_field(void **state)
     refuses(&tr_serializer_binary);
 }
 
+static void test_a_reminder_keeps_a_virtual_ref(void **state)
+{
+    (void)state;
+    tr_sim *sim;
+    world w;
+    TR_MUST(tr_sim_new(&sim, 3));
+    TR_MUST(tr_storage_memory(&w.store));
+    TR_MUST(tr_system_open(&w.sys, .world = tr_sim_world(sim)));
+    tr_ref b = tr_spawn(w.sys, bell, .name = "bell", .storage = w.store);
+    tr_ref ann = tr_virtual(w.sys, "person", "ann");
+    assert_int_equal(tr_ask(w.sys, b, NULL, 0, SetOwner, .owner = b),
+                     TR_EINVAL);
+    assert_non_null(strstr(tr_error_text(w.sys), "owner: "));
+    TR_MUST(tr_ask(w.sys, b, NULL, 0, SetOwner, .owner = ann));
+    tr_sim_advance(sim, TR_SECONDS(11));
+    assert_owner(&w, b, ann, (tr_ref){0});
+    TR_MUST(tr_system_close(w.sys, 0));
+    tr_storage_close(w.store);
+    tr_sim_free(sim);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_virtual_ref_comes_back_equal),
         cmocka_unit_test(test_a_ref_that_cannot_be_stored_names_its_field),
+        cmocka_unit_test(test_a_reminder_keeps_a_virtual_ref),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -136,11 +136,51 @@ static void test_the_workers_of_a_router_have_it_too(void **state)
     TR_MUST(tr_system_close(sys, 0));
 }
 
+static void open_with_guardian(tr_system **sys, const source *s)
+{
+    TR_MUST(
+        tr_system_open(sys, .guardian = TR_DEF(shop),
+                       TR_INIT(shop, .owner = s->owner, .items = {s->items, 2},
+                               .marks = {s->marks, 3}, .seal = {s->seal, 4})));
+}
+
+/* Every call that takes TR_INIT, of a plain spawn's own kind or not. */
+static void test_all_calls_that_take_tr_init_copy_it(void **state)
+{
+    tr_system *sys;
+    source *s = malloc(sizeof(*s));
+    (void)state;
+    source_fill(s, 'g');
+    open_with_guardian(&sys, s);
+    tr_spawn_options options = {
+        .size = sizeof(options),
+        .name = "top",
+        TR_INIT(shop, .owner = s->owner, .items = {s->items, 2},
+                .marks = {s->marks, 3}, .seal = {s->seal, 4})};
+    tr_ref top = (tr_top_level)(sys, &shop, &options);
+    tr_ref temp = (tr_spawn_temp)((tr_from){.sys = sys}, &shop, &options);
+    options.name = NULL;
+    TR_MUST(tr_host(sys, shop, .spawn = &options));
+    memset(s, 'x', sizeof(*s));
+    free(s);
+    memset(&options, 0, sizeof(options));
+    assert_shop(sys, tr_lookup(sys, "/user"), 'g', "gggg");
+    assert_shop(sys, temp, 'g', "gggg");
+    for (int life = 0; life < 2; life++) {
+        assert_shop(sys, top, 'g', "gggg");
+        assert_shop(sys, tr_virtual(sys, "shop", "v"), 'g', "gggg");
+        tr_tell(sys, top, Break);
+        tr_tell(sys, tr_virtual(sys, "shop", "v"), Break);
+    }
+    TR_MUST(tr_system_close(sys, 0));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_memory_of_tr_init_may_be_used_again),
         cmocka_unit_test(test_the_workers_of_a_router_have_it_too),
+        cmocka_unit_test(test_all_calls_that_take_tr_init_copy_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

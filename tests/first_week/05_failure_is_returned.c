@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -84,10 +86,42 @@ static void test_first_week_05_an_older_report_is_not_overrun(void **state)
     assert_int_equal(first, 0x5a);
 }
 
+/* As the contract of tr_system_close says it. */
+static int program(bool fails)
+{
+    tr_system *sys;
+    TR_MUST(tr_system_open(&sys, .log_level = TR_LOG_ERROR + 1));
+    tr_ref a = tr_spawn(sys, keeper, .name = "a",
+                        .supervision = TR_SUPERVISE(.on_limit = TR_ESCALATE));
+    for (int i = 0; i < 4; i++) {  // more often than max_restarts
+        if (fails) tr_tell(sys, a, Break);
+    }
+    tr_tell(sys, a, Finish);
+    (void)tr_system_run(sys);
+    return tr_system_close(sys, 0) != TR_OK;
+}
+
+static void test_first_week_05_the_process_exits_with_it(void **state)
+{
+    (void)state;
+    for (int fails = 0; fails < 2; fails++) {
+        pid_t pid = fork();
+        if (pid == 0) {
+            _exit(program(fails));
+        }
+        int status;
+        assert_true(pid > 0);
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        assert_true(WIFEXITED(status));
+        assert_int_equal(WEXITSTATUS(status), fails);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_first_week_05_run_and_close_return_the_failure),
+        cmocka_unit_test(test_first_week_05_the_process_exits_with_it),
         cmocka_unit_test(test_first_week_05_an_ordinary_end_is_a_success),
         cmocka_unit_test(test_first_week_05_an_older_report_is_not_overrun),
     };

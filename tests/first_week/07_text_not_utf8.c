@@ -35,6 +35,24 @@ static tr_err on_read(tr_ctx *ctx, Page *self, const Read *m)
 
 TR_ACTOR(page, Page, TR_ON(Write, on_write), TR_ON(Read, on_read));
 
+/* ---- a diary stores events ---- */
+
+TR_STATE(Diary, (const char *, text));
+
+static void apply_line(Diary *self, const Line *e)
+{
+    self->text = e->text;
+}
+
+static tr_err on_diary_write(tr_ctx *ctx, Diary *self, const Write *m)
+{
+    TR_OR_REFUSE(ctx, m, tr_emit(ctx, self, Line, .text = m->text));
+    return tr_reply(ctx, m);
+}
+
+TR_ACTOR(diary, Diary, TR_ON(Write, on_diary_write),
+         TR_APPLY(Line, apply_line));
+
 typedef struct desk {
     tr_storage *store;
     tr_system *sys;
@@ -97,11 +115,28 @@ static void test_the_binary_form_keeps_every_byte(void **state)
     tr_storage_close(d.store);
 }
 
+static void test_json_refuses_it_in_events_too(void **state)
+{
+    tr_storage *store;
+    tr_system *sys;
+    (void)state;
+    TR_MUST(tr_storage_memory(&store));
+    TR_MUST(tr_system_open(&sys));
+    tr_ref ref = tr_spawn(sys, diary, .name = "d", .storage = store);
+    TR_MUST(tr_ask(sys, ref, NULL, 0, Write, .text = "caf\xc3\xa9"));
+    assert_int_equal(tr_ask(sys, ref, NULL, 0, Write, .text = "\xff"),
+                     TR_EINVAL);
+    assert_non_null(strstr(tr_error_text(sys), "text: not UTF-8"));
+    TR_MUST(tr_system_close(sys, 0));
+    tr_storage_close(store);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_json_refuses_text_that_is_not_utf8),
         cmocka_unit_test(test_the_binary_form_keeps_every_byte),
+        cmocka_unit_test(test_json_refuses_it_in_events_too),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,11 +3,14 @@
  * could not start, the numbers of a close report, the time-out of a close, the
  * metric `asks`, and asking another system inside a handler.
  */
+#include <semaphore.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -158,6 +161,52 @@ static void test_first_week_12_SH13_the_report_counts_from_the_beginning(
     tr_sim_free(sim);
 }
 
+/* ---- connections that are open ---- */
+
+enum { CLIENTS = 200 };
+
+typedef struct Visitor {
+    tr_stream *stream;
+} Visitor;
+
+static tr_err visitor_run(tr_ctx *ctx, Visitor *self)
+{
+    char byte;
+    size_t got;
+    TR_TRY(tr_write(ctx, self->stream, 0, {"!", 1}));
+    return tr_read(ctx, self->stream, &byte, 1, 0, &got);
+}
+
+TR_ACTOR(visitor, Visitor, TR_HOOK(on_run, visitor_run));
+
+static void test_first_week_12_SH13_open_connections_count(void **state)
+{
+    (void)state;
+    tr_sim *sim;
+    tr_system *sys;
+    tr_stream *clients[CLIENTS];
+    char at[TR_ADDRESS_SIZE], byte;
+    size_t got;
+    assert_int_equal(tr_sim_new(&sim, 1), TR_OK);
+    assert_int_equal(tr_system_open(&sys, .world = tr_sim_world(sim)), TR_OK);
+    tr_ref server = tr_serve(sys, "tcp://127.0.0.1:0", visitor, .bound = at);
+    assert_int_equal(tr_ref_err(server), TR_OK);
+    for (int i = 0; i < CLIENTS; i++) {
+        assert_int_equal(tr_connect(sys, &clients[i], at, 0), TR_OK);
+        assert_int_equal(tr_read(sys, clients[i], &byte, 1, 0, &got), TR_OK);
+    }
+    tr_system_terminate(sys);
+    tr_sim_advance(sim, TR_MINUTES(1));
+    for (int i = 0; i < CLIENTS; i++) {
+        tr_stream_close(sys, clients[i]);
+    }
+    tr_close_report report = {.size = sizeof(report)};
+    assert_int_equal(tr_system_close_report(sys, 0, &report), TR_OK);
+    assert_int_equal(report.stopped, CLIENTS + 1);  // and the server
+    assert_int_equal(report.forced, 0);
+    tr_sim_free(sim);
+}
+
 static void test_first_week_12_PA5_asks_of_outside_threads_count(void **state)
 {
     (void)state;
@@ -240,6 +289,57 @@ static void test_first_week_12_SH12_a_close_keeps_its_time_out(void **state)
     }
 }
 
+/* ---- handlers that never return ---- */
+
+enum { STUCK = 3 };
+
+static sem_t stuck;
+
+static tr_err on_stick(tr_ctx *ctx, void *self, const Dawdle *m)
+{
+    (void)ctx, (void)self, (void)m;
+    sem_post(&stuck);
+    while (pause() != 0) {  // always
+    }
+    return TR_OK;
+}
+
+TR_ACTOR(sticky, void, TR_ON(Dawdle, on_stick));
+
+/* Closes a system whose handlers never return; the exit status is 0. */
+static void close_stuck(void)
+{
+    tr_system *sys;
+    tr_close_report report = {.size = sizeof(report)};
+    sem_init(&stuck, 0, 0);
+    TR_MUST(tr_system_open(&sys, .workers = STUCK + 1,
+                           .log_level = TR_LOG_ERROR + 1));
+    for (int i = 0; i < STUCK; i++) {
+        tr_tell(sys, tr_spawn(sys, sticky), Dawdle);
+    }
+    for (int i = 0; i < STUCK; i++) {
+        sem_wait(&stuck);
+    }
+    tr_err err = tr_system_close_report(sys, TR_MS(500), &report);
+    _exit(err != TR_ETIMEDOUT || report.forced != STUCK ||
+          report.zombies != STUCK);
+}
+
+/* How long it takes is a matter of unit.system.shutdown_late. */
+static void test_first_week_12_SH12_handlers_that_never_return(void **state)
+{
+    (void)state;
+    pid_t pid = fork();
+    if (pid == 0) {
+        close_stuck();
+    }
+    int status;
+    assert_true(pid > 0);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+}
+
 /* ---- another system ---- */
 
 typedef struct Bridge {
@@ -251,7 +351,8 @@ static tr_err on_bridge(tr_ctx *ctx, Bridge *self, const Ping *m)
 {
     tr_err ask = tr_ask(self->other, self->far, NULL, 0, Ping);
     tr_err join = tr_join(self->other, self->far, 0, NULL, NULL);
-    return tr_reply(ctx, m, ask == join ? ask : TR_EUSER);
+    tr_err started = tr_started(self->other, self->far, 0);
+    return tr_reply(ctx, m, ask == join && ask == started ? ask : TR_EUSER);
 }
 
 TR_ACTOR(bridge, Bridge, TR_ON(Ping, on_bridge));
@@ -283,7 +384,9 @@ int main(void)
             test_first_week_12_L14_a_failed_start_runs_post_stop_only),
         cmocka_unit_test(
             test_first_week_12_SH13_the_report_counts_from_the_beginning),
+        cmocka_unit_test(test_first_week_12_SH13_open_connections_count),
         cmocka_unit_test(test_first_week_12_SH12_a_close_keeps_its_time_out),
+        cmocka_unit_test(test_first_week_12_SH12_handlers_that_never_return),
         cmocka_unit_test(test_first_week_12_PA5_asks_of_outside_threads_count),
         cmocka_unit_test(test_first_week_12_rule_19_waiting_for_another_system),
     };

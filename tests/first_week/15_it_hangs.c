@@ -3,6 +3,7 @@
  * texts of time-outs and the log of a close say which handler waits, for what
  * or whom, since when, and at which line.
  */
+#include <semaphore.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -207,6 +208,72 @@ static void test_a_close_names_what_late_actors_wait_for(void **state)
     assert_null(strstr(log_text, "nothing known"));
 }
 
+/* ---- a handler that neither returns nor waits ---- */
+
+typedef struct blocked {
+    sem_t library, program, reported, go_on;
+    char lines[LOG_MAX];
+} blocked;
+
+static blocked it;
+
+/* The monitor logs on one thread, so lines are not mixed. */
+static void keep_warning(void *user, const tr_log_record *record)
+{
+    (void)user;
+    if (strstr(record->text, "has been handling") != NULL) {
+        size_t used = strlen(it.lines);
+        snprintf(it.lines + used, sizeof(it.lines) - used, "%s %s\n",
+                 record->path, record->text);
+        if (strstr(record->path, "/user/") != NULL) sem_post(&it.reported);
+    }
+}
+
+/* Runs in an actor of the library. */
+static void block_library(void *user, const tr_type *type, const void *event)
+{
+    (void)user, (void)type, (void)event;
+    sem_post(&it.library);
+    sem_wait(&it.go_on);
+}
+
+static tr_err block_program(tr_ctx *ctx, void *self, const Nap *m)
+{
+    (void)ctx, (void)self, (void)m;
+    sem_post(&it.program);
+    sem_wait(&it.go_on);
+    return TR_OK;
+}
+
+TR_ACTOR(blocker, void, TR_ON(Nap, block_program));
+
+/* The library's actor blocks first, and has the shorter limit. */
+static void test_a_stuck_handler_is_named_but_not_the_librarys(void **state)
+{
+    (void)state;
+    tr_system *sys;
+    sem_init(&it.library, 0, 0);
+    sem_init(&it.program, 0, 0);
+    sem_init(&it.reported, 0, 0);
+    sem_init(&it.go_on, 0, 0);
+    TR_MUST(tr_system_open(&sys, .workers = 3, .log = keep_warning,
+                           .handler_limit = TR_MS(20)));
+    TR_MUST(tr_on_event(sys, Total, block_library, NULL));
+    tr_ref ref =
+        tr_spawn(sys, blocker, .name = "blocker", .handler_limit = TR_MS(100));
+    TR_MUST(tr_started(sys, ref, TR_SECONDS(60)));
+    tr_publish(sys, Total, .sum = 1);
+    sem_wait(&it.library);
+    tr_tell(sys, ref, Nap);
+    sem_wait(&it.program);
+    sem_wait(&it.reported);
+    assert_says(it.lines, "/user/blocker has been handling Nap for ");
+    assert_null(strstr(it.lines, "/system"));
+    sem_post(&it.go_on);
+    sem_post(&it.go_on);
+    TR_MUST(tr_system_close(sys, TR_SECONDS(60)));
+}
+
 #define ON_SCENE(test)                                                         \
     cmocka_unit_test_setup_teardown(test, open_scene, close_scene)
 
@@ -219,6 +286,7 @@ int main(void)
         ON_SCENE(test_the_tree_shows_who_waits),
         ON_SCENE(test_a_time_out_says_what_its_target_does),
         ON_SCENE(test_a_close_names_what_late_actors_wait_for),
+        cmocka_unit_test(test_a_stuck_handler_is_named_but_not_the_librarys),
     };
     return cmocka_run_group_tests_name("it hangs", tests, NULL, NULL);
 }

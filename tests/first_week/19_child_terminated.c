@@ -15,6 +15,7 @@
 enum { SEEDS = 20 };
 
 TR_MESSAGE(Break);
+TR_MESSAGE(Sleep);
 TR_MESSAGE(Born, (tr_ref, ref));
 TR_REQUEST(Bear, Born, (const char *, name), (bool, bad_end), (bool, watch));
 TR_MESSAGE(Heard, (const char *, name), (uint32_t, reason), (uint32_t, err),
@@ -78,8 +79,14 @@ static tr_err on_office_break(tr_ctx *ctx, Office *self, const Break *m)
     return tr_fail(ctx, TR_EUSER, "closed");
 }
 
+static tr_err on_sleep(tr_ctx *ctx, Office *self, const Sleep *m)
+{
+    (void)self, (void)m;
+    return tr_sleep(ctx, TR_SECONDS(1));
+}
+
 TR_ACTOR(office, Office, TR_ON(Bear, on_bear), TR_ON(Break, on_office_break),
-         TR_ON(tr_terminated, on_terminated),
+         TR_ON(Sleep, on_sleep), TR_ON(tr_terminated, on_terminated),
          TR_HOOK(child_terminated, on_end));
 
 typedef struct world {
@@ -171,7 +178,7 @@ static void test_first_week_19_DW25_L16_a_parent_hears_of_each_child(
     }
 }
 
-/* The hook fails: the other ends are told to the next incarnation. */
+/* The hook fails: the restart ends the other children without a word. */
 static void test_first_week_19_L16_a_hook_that_panics(void **state)
 {
     (void)state;
@@ -189,12 +196,40 @@ static void test_first_week_19_L16_a_hook_that_panics(void **state)
     close_world(&w);
 }
 
+/*
+ * Both ends wait when the hook fails. With keep_children nothing else ends, so
+ * what the next incarnation hears is the second end.
+ */
+static void test_first_week_19_L16_ends_not_told_are_told_later(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+        world w;
+        tr_ref o = open_world(&w, seed, true);
+        tr_ref a = bear(&w, o, "a", false, false);
+        tr_ref b = bear(&w, o, "b", false, false);
+        tr_tell(w.sys, o, Sleep);
+        tr_sim_advance(w.sim, TR_MS(10));
+        tr_stop(w.sys, a);
+        tr_stop(w.sys, b);
+        tr_sim_advance(w.sim, TR_SECONDS(5));
+        const Heard *first = tr_expect(w.probe, TR_SECONDS(5), Heard);
+        assert_int_equal(first->incarnation, 1);
+        bool was_a = strcmp(first->name, "a") == 0;
+        const Heard *second = tr_expect(w.probe, TR_SECONDS(5), Heard);
+        assert_int_equal(second->incarnation, 2);
+        assert_string_equal(second->name, was_a ? "b" : "a");
+        close_world(&w);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(
             test_first_week_19_DW25_L16_a_parent_hears_of_each_child),
         cmocka_unit_test(test_first_week_19_L16_a_hook_that_panics),
+        cmocka_unit_test(test_first_week_19_L16_ends_not_told_are_told_later),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -121,7 +121,9 @@ static void test_a_probe_replies(void **state)
 {
     (void)state;
     fixture it = open_fixture();
-    tr_ref ref = tr_spawn(it.sys, desk);
+    tr_probe *other;
+    TR_MUST(tr_probe_new(&other, it.sys));
+    tr_ref ref = tr_spawn(it.sys, desk, TR_INIT(desk, tr_probe_ref(other)));
     tr_tell(it.sys, ref, Start, .to = tr_probe_ref(it.probe));
     const Double *m = tr_expect(it.probe, TR_SECONDS(30), Double);
     assert_int_equal(m->n, 4);
@@ -129,6 +131,34 @@ static void test_a_probe_replies(void **state)
     assert_int_equal(tr_probe_reply(it.probe, m, .n = 9), TR_EEXIST);
     Double mine = {.n = 1};
     assert_int_equal(tr_probe_reply(it.probe, &mine, .n = 9), TR_EINVAL);
+    assert_int_equal(tr_expect(other, TR_SECONDS(30), Number)->n, 1008);
+    tr_probe_free(other);
+    close_fixture(it);
+}
+
+/* The asker gets an error when the probe goes on without an answer. */
+static void test_a_probe_that_does_not_reply(void **state)
+{
+    (void)state;
+    fixture it = open_fixture();
+    tr_probe *failures;
+    TR_MUST(tr_probe_new(&failures, it.sys));
+    tr_probe_subscribe(failures, tr_supervision_event);
+    tr_ref ref = tr_spawn(it.sys, desk);
+    for (int freed = 0; freed < 2; freed++) {
+        tr_tell(it.sys, ref, Start, .to = tr_probe_ref(it.probe));
+        (void)tr_expect(it.probe, TR_SECONDS(30), Double);
+        if (freed) {
+            tr_probe_free(it.probe);
+        } else {
+            tr_expect_nothing(it.probe, 1);
+        }
+        // `then` fails with the error that it got.
+        const tr_supervision_event *e =
+            tr_expect(failures, TR_SECONDS(30), tr_supervision_event);
+        assert_int_equal(e->err, TR_ENOREPLY);
+    }
+    it.probe = failures;
     close_fixture(it);
 }
 
@@ -289,6 +319,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_probe_replies),
+        cmocka_unit_test(test_a_probe_that_does_not_reply),
         cmocka_unit_test(test_a_callback_gets_its_data),
         cmocka_unit_test(test_a_reason_without_decoration),
         cmocka_unit_test(test_nobody_is_nobody),
