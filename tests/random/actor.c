@@ -372,7 +372,8 @@ void spawn_slot(turn *t, uint32_t slot)
                    : o.inherit_supervision && t->life != NULL && t->life->keeps;
     o.watch = o.watch && (t->life == NULL || watch_may(t->life));
     tr_ref ref = (tr_spawn)(t->from, &player, &o);
-    if (o.watch && t->life != NULL) {
+    // Rule 33 (exactly one notice): a spawn that failed begins no watch.
+    if (o.watch && t->life != NULL && ref.cell != 0) {
         watch_add(t->life, ref);
     }
     if (tr_ref_err(ref) != TR_OK) {
