@@ -112,7 +112,7 @@ static void test_a_stack_overflow_names_actor_message_and_option(void **state)
 {
     (void)state;
     if (UNDER_SANITIZER) {
-        skip();
+        skip();  // the sanitizer has its own handler of the fault
     }
     assert_explained(false, "Recurse");
 }
@@ -121,7 +121,7 @@ static void test_locals_do_not_step_over_the_guard(void **state)
 {
     (void)state;
     if (UNDER_SANITIZER) {
-        skip();
+        skip();  // the sanitizer has its own handler of the fault
     }
     assert_explained(true, "Fill");
 }

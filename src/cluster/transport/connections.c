@@ -64,7 +64,7 @@ typedef struct connections {
     tri_list all;          // tri_connection.link
     uint32_t strangers;    // of those: accepted, without a greeting
     bool has_more;         // some connection has more to read now
-    bool is_blocked;       // the bus takes the next frame of one later
+    bool is_blocked;       // a frame is taken, or a stream accepted, later
     way slots[TRI_NODES_MAX];
 } connections;
 
@@ -299,6 +299,7 @@ static void accept_all(connections *it, tr_nanos now)
         // Relaxed: no waiter is armed.
         atomic_store_explicit(&it->is_called, false, memory_order_relaxed);
         if (err != TR_EWOULDBLOCK) {  // no descriptor is left: later
+            it->is_blocked = true;
             return;
         }
         if (ops_of(it)->stream_wait(it->listener, TRI_FD_READ, &it->waiter) ==
@@ -307,6 +308,7 @@ static void accept_all(connections *it, tr_nanos now)
             return;
         }
     }
+    it->has_more = true;  // more may wait in the queue
 }
 
 static void receive(tri_transport *transport, tri_bus *bus)
