@@ -158,13 +158,17 @@ void step_ON_END(turn *t, const step *s)
 
 /* ---- watching ---- */
 
-static void become_lenient(turn *t, const step *s)
+/* The target of a watch that others set, whose notices are not counted. The
+ * slot is read once: another thread may put a new actor there meanwhile. */
+static tr_ref lenient_target(turn *t, const step *s)
 {
     uint32_t newest = atomic_load(&t->trial->slots[s->slot]);
 
-    if (newest > 0) {
-        atomic_store(&t->trial->lives[newest - 1].lenient, true);
+    if (newest == 0) {
+        return TR_NOBODY;
     }
+    atomic_store(&t->trial->lives[newest - 1].lenient, true);
+    return life_ref(&t->trial->lives[newest - 1]);
 }
 
 static bool may_send(turn *t)
@@ -175,10 +179,10 @@ static bool may_send(turn *t)
 void step_WATCH_FOR(turn *t, const step *s)
 {
     tr_ref whom = slot_ref(t->trial, s->arg % SLOTS);
+    tr_ref watcher = lenient_target(t, s);
 
-    become_lenient(t, s);
     if (may_send(t)) {
-        tr_watch_for(t->from, step_target(t, s), whom);
+        tr_watch_for(t->from, watcher, whom);
     }
 }
 
@@ -186,8 +190,7 @@ void step_UNWATCH_FOR(turn *t, const step *s)
 {
     tr_ref whom = slot_ref(t->trial, s->arg % SLOTS);
 
-    become_lenient(t, s);
-    tr_unwatch_for(t->from, step_target(t, s), whom);
+    tr_unwatch_for(t->from, lenient_target(t, s), whom);
 }
 
 void step_WATCH_IN_ORDER(turn *t, const step *s)
