@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/list.h"
 #include "base/shared.h"
 #include "cluster/engine/engine.h"
 
@@ -28,6 +29,7 @@ enum { NAME_MAX_BYTES = 255, FIRST_CAPACITY = 64 };
 #define ANSWER_WAIT TR_SECONDS(1)  // until an operation is given up
 
 typedef struct entry {
+    tri_link newest;  // in the space's
     uint64_t revision;
     size_t size;
     char *key;  // the value follows its zero
@@ -40,6 +42,7 @@ typedef struct space {
     uint64_t revision;
     uint64_t removed;  // revision of the last commit that deleted a key
     entry **entries;   // in order of keys
+    tri_list newest;   // the same, the last written first
     uint32_t count, capacity;
     tr_nanos down_until;  // by the clock of whichever node asks
     char name[];
@@ -93,14 +96,16 @@ static void unlock_space(space *it, tri_world *world)
 
 /* ---- the table ---- */
 
-/* Returns the index of the first entry whose key is not less than `key`. */
-static uint32_t find(const space *it, const char *key)
+/* Returns the index of the first entry whose key is not less than `key`; with
+ * `past`, of the first one after all that begin with `key`. */
+static uint32_t search(const space *it, const char *key, bool past)
 {
+    size_t size = strlen(key) + !past;  // with its zero it is the whole key
     uint32_t low = 0, high = it->count;
 
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
-        if (strcmp(it->entries[middle]->key, key) < 0) {
+        if (strncmp(it->entries[middle]->key, key, size) < (int)past) {
             low = middle + 1;
         } else {
             high = middle;
@@ -109,15 +114,19 @@ static uint32_t find(const space *it, const char *key)
     return low;
 }
 
+static uint32_t find(const space *it, const char *key)
+{
+    return search(it, key, false);
+}
+
 static bool has_key(const space *it, uint32_t at, const char *key)
 {
     return at < it->count && strcmp(it->entries[at]->key, key) == 0;
 }
 
-static bool begins_with(const space *it, uint32_t at, const char *prefix)
+static bool begins_with(const entry *it, const char *prefix)
 {
-    return at < it->count &&
-           strncmp(it->entries[at]->key, prefix, strlen(prefix)) == 0;
+    return strncmp(it->key, prefix, strlen(prefix)) == 0;
 }
 
 static bool add_row(tri_engine_op *op, const entry *found)
@@ -138,7 +147,8 @@ static void read_rows(space *it, tri_engine_op *op)
         }
         return;
     }
-    for (; begins_with(it, at, op->key); at++) {
+    uint32_t end = search(it, op->key, true);
+    for (; at < end; at++) {
         if (it->entries[at]->revision > op->after &&
             !add_row(op, it->entries[at])) {
             return;
@@ -207,6 +217,7 @@ static void replace(space *it, const char *key, entry *made)
     size_t after = (it->count - at) * sizeof(*place);
 
     if (is_there) {
+        tri_list_remove(&(*place)->newest);
         free(*place);
     } else {
         memmove(place + 1, place, after);
@@ -214,6 +225,7 @@ static void replace(space *it, const char *key, entry *made)
     }
     if (made != NULL) {
         made->revision = it->revision;
+        tri_list_push_front(&it->newest, &made->newest);
         *place = made;
     } else {
         TRI_CHECK(is_there);
@@ -413,11 +425,11 @@ static bool is_newer(const space *it, const char *prefix, uint64_t after)
     if (it->removed > after) {
         return true;  // which key it was is not known any more
     }
-    if (it->revision <= after) {
-        return false;
-    }
-    for (uint32_t i = find(it, prefix); begins_with(it, i, prefix); i++) {
-        if (it->entries[i]->revision > after) {
+    TRI_LIST_EACH_ITEM (written, &it->newest, entry, newest) {
+        if (written->revision <= after) {
+            return false;
+        }
+        if (begins_with(written, prefix)) {
             return true;
         }
     }
@@ -468,6 +480,7 @@ static space *space_new(const char *name)
 
     if (it != NULL) {
         memcpy(it->name, name, size);
+        tri_list_init(&it->newest);
         it->shared.name = it->name;
         it->shared.free = space_free;
     }
