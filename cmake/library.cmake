@@ -50,15 +50,20 @@ function(troupe_library target kind output)
 endfunction()
 
 if(troupe_sources)
-    # Compiled twice: the static library does without position-independent
-    # code, which is slower.
     add_library(troupe_objects OBJECT ${troupe_sources})
     troupe_flags_of(troupe_objects)
     troupe_pic_flags(troupe_objects)
 
-    troupe_library(troupe_static STATIC troupe ${troupe_sources})
+    # What is installed is compiled twice: the static library does without
+    # position-independent code, which is slower. Other builds share it.
+    if(CMAKE_BUILD_TYPE STREQUAL "Debug")
+        set(static_sources $<TARGET_OBJECTS:troupe_objects>)
+    else()
+        set(static_sources ${troupe_sources})
+    endif()
+    troupe_library(troupe_static STATIC troupe ${static_sources})
     troupe_library(troupe SHARED troupe $<TARGET_OBJECTS:troupe_objects>)
-    set_target_properties(troupe PROPERTIES LINKER_LANGUAGE C)
+    set_target_properties(troupe troupe_static PROPERTIES LINKER_LANGUAGE C)
     target_link_libraries(troupe_static PUBLIC Threads::Threads)
     target_link_libraries(troupe PUBLIC Threads::Threads)
     set_target_properties(troupe_static PROPERTIES EXPORT_NAME static)

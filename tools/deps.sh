@@ -15,7 +15,8 @@ set -eu
 build="build-essential cmake ninja-build pkgconf libsqlite3-dev libpq-dev
     libcmocka-dev"
 install="python3"
-test="clang libclang-rt-dev python3 spin postgresql groff-base mandoc ccache"
+test="clang libclang-rt-dev python3 spin postgresql groff-base mandoc ccache
+    lld"
 lint="clang-format-19 clang-tidy-19 iwyu"
 coverage="lcov"
 bench="libcaf-dev erlang-base erlang-dev golang-go cargo rustc librust-tokio-dev
