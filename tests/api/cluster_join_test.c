@@ -199,6 +199,25 @@ static void test_a_node_comes_back_at_its_address(void **state)
     close_node(a);
 }
 
+/* The default engine is in a folder that a reboot empties. */
+static void test_a_store_outlives_the_engine(void **state)
+{
+    stage *s = *state;
+    int64_t count = 0;
+    // Each life of the node gets the shards in a later epoch.
+    for (int i = 0; i < 3; i++) {
+        tr_system *sys = open_node(s, NULL);
+        assert_int_equal(add(sys, "kept", &count), TR_OK);
+        close_node(sys);
+    }
+    tr_engine_close(s->engine);
+    assert_int_equal(tr_engine_memory(&s->engine, "join", NULL), TR_OK);
+    tr_system *sys = open_node(s, NULL);
+    assert_int_equal(add(sys, "kept", &count), TR_OK);
+    assert_int_equal(count, 4);
+    close_node(sys);
+}
+
 static void test_a_client_owns_nothing_and_calls_the_others(void **state)
 {
     stage *s = *state;
@@ -381,6 +400,7 @@ int main(void)
         STAGED(test_members_are_listed),
         STAGED(test_a_system_that_has_not_joined_has_no_members),
         STAGED(test_a_node_comes_back_at_its_address),
+        STAGED(test_a_store_outlives_the_engine),
         STAGED(test_a_client_owns_nothing_and_calls_the_others),
         STAGED(test_joins_that_make_no_sense_are_refused),
         STAGED(test_a_handler_cannot_join),

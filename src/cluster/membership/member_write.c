@@ -154,6 +154,19 @@ static uint32_t rank_of(const tri_membership *it)
 }
 
 /*
+ * Returns the epoch of a shard that the engine knows nothing of. If the table
+ * was lost, stores still have the fences of earlier epochs: by the time of day
+ * in ms a new table begins above them, for no shard moves once in a ms. What is
+ * fenced never depends on a clock; later epochs count up from here.
+ */
+static uint64_t first_epoch(tri_membership *it)
+{
+    tr_nanos wall = it->world->ops->wall(it->world);
+
+    return wall >= TR_MS(1) ? (uint64_t)(wall / TR_MS(1)) : 1;
+}
+
+/*
  * The lowest slot plans. The others plan only if the table stays as it is for
  * some time, the next slot first: they would all write the same.
  */
@@ -170,7 +183,11 @@ static void plan_balance(tri_membership *it, tr_nanos now)
         it->balanced = it->rows.table_revision;
     }
     for (uint32_t i = 0; i < count; i++) {
-        add_move(it, &it->moves[i]);
+        tri_move *move = &it->moves[i];
+        if (it->rows.shards[move->shard].owner.epoch == 0) {
+            move->owner.epoch = first_epoch(it);
+        }
+        add_move(it, move);
     }
 }
 

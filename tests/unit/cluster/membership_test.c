@@ -42,8 +42,9 @@ static void test_the_first_node_owns_all_shards(void **state)
     TR_MUST(tri_membership_wait_up(a->membership, TR_SECONDS(2)));
     assert_true(tri_membership_may_act(a->membership));
     WAIT_FOR(on, TR_SECONDS(2), has_share(a, 1));
+    // Above the fences that stores may have of a table that was lost.
     for (uint32_t i = 0; i < TRI_SHARDS; i++) {
-        assert_int_equal(a->view->shards[i].epoch, 1);
+        assert_true(a->view->shards[i].epoch > 1000000000);
     }
     assert_int_equal(a->ups, 1);
     assert_true(a->self.incarnation > 0);
@@ -84,9 +85,10 @@ static void test_only_the_owner_gives_a_live_shard_away(void **state)
         shard++;
         assert_true(shard < TRI_SHARDS);
     }
+    uint64_t epoch = a->view->shards[shard].epoch;
     tri_membership_handed_over(a->membership, shard);
     WAIT_FOR(on, TR_SECONDS(2), shards_of(b->view, b->self) == 1);
-    assert_int_equal(b->view->shards[shard].epoch, 2);
+    assert_int_equal(b->view->shards[shard].epoch, epoch + 1);
     assert_true(tri_node_is(b->view->shards[shard].node, b->self));
 }
 
@@ -412,12 +414,13 @@ static void test_an_owner_may_raise_an_epoch(void **state)
 
     begin_all(on, 1);
     player *a = &on->players[0];
-    tri_membership_raise_epoch(a->membership, 7, 1);
-    WAIT_FOR(on, TR_SECONDS(2), a->view->shards[7].epoch == 2);
+    uint64_t epoch = a->view->shards[7].epoch;
+    tri_membership_raise_epoch(a->membership, 7, epoch);
+    WAIT_FOR(on, TR_SECONDS(2), a->view->shards[7].epoch == epoch + 1);
     // What has been raised already is not raised again.
-    tri_membership_raise_epoch(a->membership, 7, 1);
+    tri_membership_raise_epoch(a->membership, 7, epoch);
     tr_sim_advance(on->sim, TR_SECONDS(3));
-    assert_int_equal(a->view->shards[7].epoch, 2);
+    assert_int_equal(a->view->shards[7].epoch, epoch + 1);
     assert_true(tri_node_is(a->view->shards[7].node, a->self));
 }
 
@@ -434,11 +437,12 @@ static void test_a_shard_that_nobody_takes_comes_back(void **state)
     WAIT_FOR(on, TR_SECONDS(5), a->view->shards[0].next == b->self.slot);
     crash(b);
     WAIT_FOR(on, 2 * DEAD, a->view->shards[0].next == TRI_NODE_NONE);
+    uint64_t epoch = a->view->shards[0].epoch;
     tri_membership_handed_over(a->membership, 0);
-    WAIT_FOR(on, TR_SECONDS(2), a->view->shards[0].epoch == 2);
+    WAIT_FOR(on, TR_SECONDS(2), a->view->shards[0].epoch == epoch + 1);
     assert_true(tri_node_is(a->view->shards[0].node, a->self));
     tr_sim_advance(on->sim, TR_SECONDS(3));
-    assert_int_equal(a->view->shards[0].epoch, 2);
+    assert_int_equal(a->view->shards[0].epoch, epoch + 1);
 }
 
 static void test_kinds_are_known_to_others(void **state)
@@ -464,8 +468,9 @@ static void test_lost_hints_only_delay(void **state)
 
     begin_all(on, 2);
     on->players[1].trouble.is_deaf = true;
-    tri_membership_raise_epoch(on->players[0].membership, 0, 7);
-    WAIT_FOR(on, LEASE / 3, on->players[1].view->shards[0].epoch == 8);
+    uint64_t epoch = on->players[0].view->shards[0].epoch;
+    tri_membership_raise_epoch(on->players[0].membership, 0, epoch);
+    WAIT_FOR(on, LEASE / 3, on->players[1].view->shards[0].epoch == epoch + 1);
 }
 
 /* A peer's packet names a view that no hint has told of. */
@@ -476,8 +481,9 @@ static void test_a_refresh_reads_at_once(void **state)
     begin_all(on, 2);
     player *a = &on->players[0], *b = &on->players[1];
     b->trouble.is_deaf = true;
-    tri_membership_raise_epoch(a->membership, 0, 7);
-    WAIT_FOR(on, TR_SECONDS(1), a->view->shards[0].epoch == 8);
+    uint64_t epoch = a->view->shards[0].epoch;
+    tri_membership_raise_epoch(a->membership, 0, epoch);
+    WAIT_FOR(on, TR_SECONDS(1), a->view->shards[0].epoch == epoch + 1);
     tri_membership_refresh(b->membership, a->view->revision);
     tr_sim_advance(on->sim, TR_MS(20));
     assert_int_equal(b->view->revision, a->view->revision);
