@@ -1,8 +1,9 @@
 /*
  * base.h - what every other header needs: errors, time, refs, version.
  *
- * Three rules explain every call of the library. 1. The first argument says who
- * makes the call (tr_from): `ctx` inside a
+ * Three rules explain every call of the library.
+ *
+ * 1. The first argument says who makes the call (tr_from): `ctx` inside a
  *     handler, `sys` on an outside thread, `probe` in a test. A call that waits
  *     parks the handler if it is given `ctx`, and blocks the thread if it is
  *     given `sys` or `probe`.

@@ -44,10 +44,10 @@
 
 /* On which node the actors of a kind are activated. */
 typedef enum tr_placement {
-    TR_PLACE_OWNER,         // that owns the actor's shard: fastest
-    TR_PLACE_LOCAL,         // of the sender whose message activates the actor
-    TR_PLACE_RANDOM,        // any that hosts the kind
-    TR_PLACE_LEAST_LOADED,  // that has the fewest of those placed so
+    TR_PLACE_OWNER,         // on the one that owns the actor's shard: fastest
+    TR_PLACE_LOCAL,         // on that of the sender of the first message
+    TR_PLACE_RANDOM,        // on any that hosts the kind
+    TR_PLACE_LEAST_LOADED,  // on that with the fewest actors placed this way
 } tr_placement;
 
 /* A field that is zero takes the default named beside it. */
@@ -85,7 +85,7 @@ typedef struct tr_member {
     bool is_self;
     bool is_leaving;
     bool is_client;
-    uint32_t shards;  // parts of the 4,096 of all actors that it owns
+    uint32_t shards;  // how many of the 4,096 shards it owns
 } tr_member;
 
 /* What has happened to a member: tr_member_event.what. */
@@ -114,8 +114,8 @@ TR_BEGIN_DECLS
  * .listen is "host:port", a port of 0 a free one. Until connections are
  * encrypted only addresses of this machine (loopback) are allowed.
  *
- * tr_system_close leaves the cluster: the node gives its actors to others,
- * which takes their stops and saves, and then removes its record.
+ * tr_system_close leaves the cluster: the node gives its actors to others and
+ * removes its record. That takes as long as the actors need to stop and save.
  *
  * Errors, each with a text (tr_error_text): TR_EINVAL (options, address, an
  * engine of another version), TR_EEXIST (joined already; the port is in use),

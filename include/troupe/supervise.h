@@ -81,7 +81,8 @@ typedef enum tr_directive {
     TR_RESTART,    // begin again with the first state
     TR_STOP,       // end the child
     TR_RESUME,     // continue with the next message
-    TR_ESCALATE,   // end the child and fail the parent
+    TR_ESCALATE,   // fail the parent with the same error; what happens to it
+                   // happens to the child. As on_limit it stops the child
 } tr_directive;
 
 typedef enum tr_scope {

@@ -71,8 +71,8 @@ static bool kernel_has_nanos(int epoll)
 
 /* ---- closed streams ---- */
 
-void tri_posix_poller_bury(tri_poller *poller, tri_stream *stream,
-                           tri_stream **next_closed)
+void tri_posix_poller_free_later(tri_poller *poller, tri_stream *stream,
+                                 tri_stream **next_closed)
 {
     TRI_CHECK(stream != NULL);
     // Relaxed: a first guess. Release: pairs with free_closed.
@@ -96,7 +96,7 @@ void tri_posix_poller_bury(tri_poller *poller, tri_stream *stream,
 static void free_closed(tri_poller *poller)
 {
     // Relaxed, both: counts and a first look. Acquire: pairs with
-    // tri_posix_poller_bury.
+    // tri_posix_poller_free_later.
     if (atomic_load_explicit(&poller->closed, memory_order_relaxed) == NULL) {
         return;
     }

@@ -30,7 +30,7 @@ void tri_posix_poller_alarm(tri_poller *poller, tr_nanos due);
 tr_err tri_posix_poller_add_stream(tri_poller *poller, int fd,
                                    tri_stream *stream);
 /* Takes a closed stream; frees it when no event of it can be under way. */
-void tri_posix_poller_bury(tri_poller *poller, tri_stream *stream,
-                           tri_stream **next_closed);
+void tri_posix_poller_free_later(tri_poller *poller, tri_stream *stream,
+                                 tri_stream **next_closed);
 
 #endif

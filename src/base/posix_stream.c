@@ -334,7 +334,7 @@ void tri_posix_stream_close(tri_stream *stream)
     // and epoll would report it for ever.
     tri_posix_poller_remove(stream->poller, stream->fd);
     (void)close(stream->fd);
-    tri_posix_poller_bury(stream->poller, stream, &stream->next_closed);
+    tri_posix_poller_free_later(stream->poller, stream, &stream->next_closed);
 }
 
 tri_stream *tri_posix_stream_free(tri_stream *stream)

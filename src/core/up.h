@@ -178,7 +178,7 @@ typedef struct tri_virtual_ops {
     /* Writes "; hosted here: a, b" as far as there is room. */
     void (*hosted)(tr_system *sys, char *out, size_t size);
     /*
-     * Checks the invariants of the records, activations and routes of `count`
+     * Checks the invariants of the records, activations and lanes of `count`
      * shards from `first` on, and aborts if one does not hold. For an observer
      * that no other thread disturbs, between two steps of a simulation.
      */

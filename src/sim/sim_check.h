@@ -32,7 +32,7 @@
  *
  * Aborts if a structure of the library contradicts itself: a cell or its
  * extension (tri_cell_check, tri_ext_check), a record, an activation or a
- * route (tri_virtual_ops.check). Each call sees some cells and shards, the
+ * lane (tri_virtual_ops.check). Each call sees some cells and shards, the
  * next call the next ones; with `all` all of them.
  */
 void tri_sim_check(tr_sim *sim, bool all);

@@ -25,13 +25,14 @@
 #include "troupe/message.h"
 #include "troupe/supervise.h"
 
-/* Turns that may overtake each other: writing, reading, interleaving. */
-enum { LANES = 3 };
+/* Kinds of turns (writing, reading, interleaving): only messages to turns of
+ * one kind keep their order. */
+enum { TURN_KINDS = 3 };
 
 /* A sender and a receiver. */
 typedef struct pair {
     uint64_t sent;
-    uint64_t handled[LANES];  // the highest number
+    uint64_t handled[TURN_KINDS];  // the highest number
 } pair;
 
 /* ---- an entry is removed ---- */
@@ -46,7 +47,7 @@ void tri_sim_entry_remove(tri_sim_mail *mail, const tr_msg *msg)
     free(take(mail, msg));
 }
 
-static uint32_t lane_of(uint32_t flags)
+static uint32_t kind_of_turn(uint32_t flags)
 {
     return flags & TR_ALWAYS_INTERLEAVE ? 2 : (flags & TR_READ_ONLY) != 0;
 }
@@ -62,7 +63,7 @@ void tri_sim_entry_handled(tri_sim_mail *mail, const tr_msg *msg,
     }
     pair *p =
         tri_map_get(&mail->pairs, tri_sim_mail_key2(it->from_id, it->to_id));
-    uint64_t *highest = p != NULL ? &p->handled[lane_of(flags)] : NULL;
+    uint64_t *highest = p != NULL ? &p->handled[kind_of_turn(flags)] : NULL;
     if (highest != NULL && !it->urgent) {
         if (it->number < *highest) {
             tri_sim_mail_fail(mail, "fifo",

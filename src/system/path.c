@@ -47,7 +47,7 @@ static bool path_of_living(tr_system *sys, tri_cell *cell, uint64_t id,
     if (parent == NULL) {
         return false;
     }
-    // Acquire: pairs with tri_ext_need.
+    // Acquire: pairs with tri_ext_make.
     tri_ext *ext = atomic_load_explicit(&parent->ext, memory_order_acquire);
     if (ext == NULL) {
         return false;
@@ -138,7 +138,7 @@ static tr_ref find_below(tr_system *sys, tri_cell *cell, const char *path)
         return tri_cell_ref(sys, cell);
     }
     size_t length = strcspn(path, "/");
-    // Acquire: pairs with tri_ext_need.
+    // Acquire: pairs with tri_ext_make.
     tri_ext *ext = atomic_load_explicit(&cell->ext, memory_order_acquire);
     if (ext == NULL) {
         return (tr_ref){0, TR_ENOENT};

@@ -8,9 +8,9 @@
  * events instead: sourcing.c.
  *
  * The text of a state is in the actor's heap, in blocks that are chained
- * through ext->texts. A new state has its own; those of the old one are freed
+ * through ext->stored.texts. A new state has its own; those of the old one are freed
  * after it. Its blobs are released through a copy of the struct as it was made
- * (tri_holding), whatever the actor writes into *self later. ext->holdings
+ * (tri_holding), whatever the actor writes into *self later. ext->stored.holdings
  * lists all of them, so that the end of the incarnation releases them even if
  * a turn that waits for the store never comes back.
  */

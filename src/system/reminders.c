@@ -1,6 +1,6 @@
 /*
  * reminders.c - the service that delivers reminders: messages of an actor to
- * itself that outlive the process (docs/design/0010).
+ * itself that outlive the process (docs/design/0010-reminders.md).
  *
  * The store has the truth: due time, period and message of each reminder, by
  * key and name. The service, an actor at /system/reminders, reads those that

@@ -1,6 +1,6 @@
 /*
  * reminders.h - messages of an actor to itself that outlive the process: the
- * service that delivers them (docs/design/0010).
+ * service that delivers them (docs/design/0010-reminders.md).
  *
  *     reminders.c           the service: its hosts, and reading the stores
  *     reminders_delivery.c  delivering what is due

@@ -25,7 +25,7 @@
 /* A timer of the service: an entry is due. */
 TR_MESSAGE(Due, (uint64_t, entry));
 
-/* Actors of one definition in one store, whose reminders are delivered here. */
+/* A kind whose reminders in a store this system delivers. Has no actors. */
 typedef struct tri_reminder_host {
     struct tri_reminder_host *next;
     const tr_actor_def *def;

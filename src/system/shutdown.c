@@ -3,7 +3,7 @@
  *
  * Its phases: the termination hooks below /user, /user, the other hooks, /temp,
  * the virtual actors, the extra top levels, the event listener, /system, the
- * root, and then the threads (rule 40 (tr_system_close)). Every phase has a
+ * root, and then the threads (rule 40 (systems)). Every phase has a
  * deadline; an actor that misses it is named in the log and forced.
  */
 #include "system/shutdown.h"

@@ -1,12 +1,12 @@
 /*
  * sourcing.c - states that are made of events: applying and emitting them
- * (docs/design/0009).
+ * (docs/design/0009-event-sourcing.md).
  *
  * The store has the events of a key, numbered from 1, and beside them a state:
  * the snapshot, which says up to which event it goes (schema/stored.h).
  *
  * Invariant: the state in memory is TR_INIT or a snapshot plus all events up
- * to ext->sequence, applied in order.
+ * to ext->sourced.sequence, applied in order.
  *
  * Events are applied to a copy, which becomes the state only when nothing can
  * fail any more: after the append was answered, or after a page of a replay

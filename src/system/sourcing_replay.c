@@ -139,7 +139,7 @@ static tr_err apply_page(replay *r, tri_store_request *request)
     return err;
 }
 
-/* Applies all events after ext->sequence, page by page. */
+/* Applies all events after ext->sourced.sequence, page by page. */
 static tr_err replay_events(replay *r)
 {
     tri_ext *ext = tri_ext_of(r->ctx->cell);

@@ -29,7 +29,7 @@
 
 enum { SNAPSHOT_EVERY = 100 };  // events, unless the definition says otherwise
 
-/* tri_ext.version: the outcome of a save is unknown, so the version is. */
+/* ext->stored.version: the outcome of a save is unknown, so the version is. */
 #define VERSION_UNKNOWN UINT64_MAX
 
 static void warn(tr_ctx *ctx, const char *what,

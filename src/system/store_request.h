@@ -4,7 +4,7 @@
  *
  * A request may outlive the turn that made it, if that is cut short. So it is
  * a record from malloc, and the actor does not end before it is answered
- * (ext->stores counts them): whoever takes its name then sees what was
+ * (ext->store_requests counts them): whoever takes its name then sees what was
  * written.
  *
  * Threads: a turn of the actor; the store answers from any thread.

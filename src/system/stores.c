@@ -5,7 +5,7 @@
  * be closed while actors save in it. A system has few of them, so a list is
  * enough.
  *
- * For each it keeps which fences the system has raised (0007): a shard's fence
+ * For each it keeps which fences the system has raised (docs/design/0007-storage.md): a shard's fence
  * is raised once for each epoch, not for each load. Fences only rise, so what
  * is kept here stays true.
  */

@@ -36,7 +36,7 @@ static bool visit_below(tri_cell *cell, tri_visit_fn fn, void *user,
                         uint32_t depth)
 {
     TRI_CHECK(fn != NULL);
-    // Acquire: pairs with tri_ext_need.
+    // Acquire: pairs with tri_ext_make.
     tri_ext *ext = atomic_load_explicit(&cell->ext, memory_order_acquire);
     if (ext == NULL) {
         return true;

@@ -3,8 +3,8 @@
  * the node does when its lease is lost.
  *
  * Invariants:
- * - act_until is never later than `lease` after the moment before a renewal
- *   was sent that has committed, of the present incarnation.
+ * - act_until is at most t + lease, where t was read before the last renewal of
+ *   this incarnation that has committed was sent.
  * - At most one CAS on the own record is on its way. After "unknown" the next
  *   one is sent only when a read that began later has shown the record.
  */
@@ -174,7 +174,7 @@ static void fence(tri_membership *it, tr_nanos now)
 {
     stop_acting(it);
     it->own.is_stale = it->own.is_busy;
-    it->is_unsettled = false;
+    it->is_cas_unknown = false;
     it->needs_read = true;
     it->renew_due = now;
     forget_requests(it);
@@ -185,7 +185,7 @@ void tri_member_own_end(tri_membership *it)
 {
     stop_acting(it);
     it->own.is_stale = it->own.is_busy;
-    it->is_unsettled = false;
+    it->is_cas_unknown = false;
     it->calls->left(it->user);
 }
 
@@ -203,7 +203,7 @@ static tri_member_state act(tri_membership *it, tri_member_step step,
         send_remove(it, now);
         break;
     case TRI_MEMBER_READ:
-        it->is_unsettled = true;
+        it->is_cas_unknown = true;
         it->needs_read = true;
         break;
     case TRI_MEMBER_BEGIN:
@@ -269,11 +269,11 @@ void tri_member_own_answered(tri_membership *it, tr_nanos now)
  * The answer to the last CAS was "unknown". A read that began after that answer
  * shows whether the CAS was committed.
  */
-void tri_member_own_settle(tri_membership *it, tr_nanos now)
+void tri_member_own_resolve(tri_membership *it, tr_nanos now)
 {
     const tri_member_row *row = &it->rows.members[it->self.slot];
 
-    it->is_unsettled = false;
+    it->is_cas_unknown = false;
     if (row->record.incarnation == 0 || row->record.nonce != it->nonce) {
         happen(it, TRI_MEMBER_LOST, now);
         return;
@@ -304,7 +304,7 @@ void tri_member_own_step(tri_membership *it, tr_nanos now)
         happen(it, TRI_MEMBER_LATE, now);
         return;
     }
-    if (it->own.is_busy || it->is_unsettled || !it->rows.is_read ||
+    if (it->own.is_busy || it->is_cas_unknown || !it->rows.is_read ||
         it->is_stopping) {
         return;
     }

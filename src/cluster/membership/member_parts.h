@@ -27,7 +27,7 @@ tr_nanos tri_member_renewal_span(const tri_membership *it);
 void tri_member_own_step(tri_membership *it, tr_nanos now);
 void tri_member_own_answered(tri_membership *it, tr_nanos now);
 /* Learns from a read whether the CAS with an unknown answer was committed. */
-void tri_member_own_settle(tri_membership *it, tr_nanos now);
+void tri_member_own_resolve(tri_membership *it, tr_nanos now);
 /* Stops acting for the cluster and calls calls->left. Writes no record. */
 void tri_member_own_end(tri_membership *it);
 

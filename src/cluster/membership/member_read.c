@@ -84,8 +84,8 @@ void tri_member_read_answered(tri_membership *it, tr_nanos now)
         it->table_changed = now;
     }
     mark_suspects(it, it->read.sent);
-    if (it->read_settles && it->is_unsettled) {
-        tri_member_own_settle(it, now);
+    if (it->read_resolves && it->is_cas_unknown) {
+        tri_member_own_resolve(it, now);
     }
 }
 
@@ -96,8 +96,9 @@ void tri_member_read_step(tri_membership *it, tr_nanos now)
         return;
     }
     it->needs_read = false;
-    // A read that began before the answer came cannot settle it.
-    it->read_settles = it->is_unsettled;
+    // A read that began before the answer came cannot show whether the CAS
+    // has committed.
+    it->read_resolves = it->is_cas_unknown;
     it->read.op = (tri_engine_op){.call = TRI_ENGINE_RANGE,
                                   .key = it->prefix,
                                   .after = it->rows.revision};

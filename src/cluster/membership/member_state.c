@@ -1,5 +1,7 @@
 /*
- * member_state.c - the table: what each event does in each state.
+ * member_state.c - the table of this node's own state: what each event does in
+ * each state. That another node is dead is decided in member_read.c and written
+ * by member_write.c.
  */
 #include "cluster/membership/member_state.h"
 
@@ -7,15 +9,15 @@
 
 #include "base/check.h"
 
-typedef struct cell {
+typedef struct entry {
     bool is_set;
     tri_member_step step;
-} cell;
+} entry;
 
 #define DO(event, state, what)                                                 \
     [TRI_MEMBER_##event] = {true, {TRI_MEMBER_##state, TRI_MEMBER_##what}}
 
-static const cell table[TRI_MEMBER_STATES][TRI_MEMBER_EVENTS] = {
+static const entry table[TRI_MEMBER_STATES][TRI_MEMBER_EVENTS] = {
     [TRI_MEMBER_OUT] =
         {
             DO(TURN, CREATING, CREATE),
@@ -80,7 +82,7 @@ tri_member_step tri_member_next(tri_member_state state, tri_member_event event)
 {
     TRI_CHECK(state < TRI_MEMBER_STATES);
     TRI_CHECK(event < TRI_MEMBER_EVENTS);
-    const cell *at = &table[state][event];
+    const entry *at = &table[state][event];
 
     return at->is_set ? at->step : (tri_member_step){state, TRI_MEMBER_NOTHING};
 }

@@ -117,7 +117,7 @@ typedef struct tri_membership {
     tri_member_record written_record;  // with the last that committed
     tr_nanos lease_until, renew_due;
     tr_nanos leave_until;  // a leaving node waits for its shards till then
-    bool is_unsettled;     // the last CAS is looked for in a new read
+    bool is_cas_unknown;   // the last CAS is looked for in a new read
     bool is_leaving, is_stopping;  // copies of what was asked for
     bool is_refused;               // the engine has rows of another version
 
@@ -126,7 +126,7 @@ typedef struct tri_membership {
     tr_nanos table_changed;         // when the copy of the table last changed
     tr_nanos read_due, read_retry;  // at the latest, and not before
     bool needs_read;
-    bool read_settles;   // the read on its way began after the answer
+    bool read_resolves;  // the read on its way began after the answer
     uint64_t published;  // revision of the newest view that was told
     uint64_t balanced;   // revision of the table whose plan was empty
 
@@ -199,7 +199,7 @@ tri_view *tri_membership_view(tri_membership *it);
 
 static inline tri_member_state tri_membership_state(tri_membership *it)
 {
-    // Acquire: pairs with the release in set_state of membership.c.
+    // Acquire: pairs with the release in tri_member_set_state.
     return (tri_member_state)atomic_load_explicit(&it->state,
                                                   memory_order_acquire);
 }

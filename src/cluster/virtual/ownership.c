@@ -14,7 +14,7 @@
 #include "core/cell/cell.h"
 #include "core/run/context.h"
 
-/* Without other nodes there is nobody to fence. */
+/* Without other nodes there is nobody to fence. persist.c raises the fence. */
 uint64_t tri_ownership_load_fence(tr_ctx *ctx)
 {
     TRI_CHECK(tri_cell_is_virtual(ctx->cell));

@@ -27,9 +27,9 @@ static inline tr_msg *tri_msg_given(tr_ctx *ctx, const void *m,
 }
 
 /*
- * Answers a request with an error and a text, which may be NULL; one that was
- * refused without memory, with the error of that refusal. Frees any other
- * message, and a request that is answered. Takes msg.
+ * Answers a request that has no answer yet with an error and a text, which may
+ * be NULL. If a refusal of it could not be sent for want of memory, the error of
+ * that refusal is sent instead. Frees every other message. Takes msg.
  */
 void tri_answer_error(tri_worker *worker, tr_msg *msg, tr_err err,
                       const char *text);

@@ -35,42 +35,42 @@ void tri_cache_init(tri_cache *cache, tri_mem *mem)
 }
 
 /* Moves a magazine, which may be empty, to the store. */
-static void store_put(tri_store *store, tri_magazine *magazine)
+static void depot_put(tri_depot *depot, tri_magazine *magazine)
 {
     if (magazine->head == NULL) {
         return;
     }
     TRI_CHECK(magazine->count > 0);
     uint64_t count = (uint64_t)magazine->count << MAGAZINE_COUNT;
-    tri_lock_take(&store->lock);
-    magazine->head->next_mag = count | (uintptr_t)store->magazines;
-    store->magazines = magazine->head;
-    tri_lock_drop(&store->lock);
+    tri_lock_take(&depot->lock);
+    magazine->head->next_mag = count | (uintptr_t)depot->magazines;
+    depot->magazines = magazine->head;
+    tri_lock_drop(&depot->lock);
     *magazine = (tri_magazine){0};
 }
 
 /* Takes a magazine from the store; false if there is none. */
-static bool store_get(tri_store *store, tri_magazine *magazine)
+static bool depot_get(tri_depot *depot, tri_magazine *magazine)
 {
     TRI_CHECK(magazine->head == NULL);
-    tri_lock_take(&store->lock);
-    tri_block *first = store->magazines;
+    tri_lock_take(&depot->lock);
+    tri_block *first = depot->magazines;
     if (first != NULL) {
         uint64_t next = first->next_mag;
-        store->magazines =
+        depot->magazines =
             (tri_block *)(uintptr_t)(next & ((1ull << MAGAZINE_COUNT) - 1));
         *magazine = (tri_magazine){.head = first,
                                    .count = (uint32_t)(next >> MAGAZINE_COUNT)};
     }
-    tri_lock_drop(&store->lock);
+    tri_lock_drop(&depot->lock);
     return first != NULL;
 }
 
 void tri_cache_fini(tri_cache *cache)
 {
     for (uint32_t k = 0; k < TRI_CLASS_COUNT; k++) {
-        store_put(&cache->mem->store[k], &cache->of[k].hot);
-        store_put(&cache->mem->store[k], &cache->of[k].spare);
+        depot_put(&cache->mem->depot[k], &cache->of[k].hot);
+        depot_put(&cache->mem->depot[k], &cache->of[k].spare);
         // The unused part of its chunk stays unused until the system closes.
     }
 }
@@ -101,7 +101,7 @@ void *tri_cache_refill(tri_cache *cache, uint32_t klass)
     if (spare->head != NULL) {
         *hot = *spare;
         *spare = (tri_magazine){0};
-    } else if (!store_get(&cache->mem->store[klass], hot)) {
+    } else if (!depot_get(&cache->mem->depot[klass], hot)) {
         if (cache->of[klass].unused == cache->of[klass].unused_end &&
             !chunk_take(cache, klass)) {
             return NULL;
@@ -122,7 +122,7 @@ void tri_cache_spill(tri_cache *cache, uint32_t klass)
     tri_magazine *hot = &cache->of[klass].hot;
     tri_magazine *spare = &cache->of[klass].spare;
 
-    store_put(&cache->mem->store[klass], spare);
+    depot_put(&cache->mem->depot[klass], spare);
     *spare = *hot;
     *hot = (tri_magazine){0};
 }

@@ -95,9 +95,9 @@ enum {
     TRI_SIG_ROOM = 512,          // senders wait for room
     TRI_SIG_CLOSING = 1024,      // shutdown: waits end with TR_ECLOSED
     TRI_SIG_WAKE = 2048,         // a turn is ready, or the store has answered
-    TRI_SIG_NOTICE_BACK = 4096,  // the parent has taken the notice: failure.c
+    TRI_SIG_NOTICE_BACK = 4096,  // the parent has decided: supervise.c
     TRI_SIG_IDLE = 8192,         // a virtual actor ends if it is idle
-    TRI_SIG_COHORT = 16384,      // a cohort restart goes on: supervise.c
+    TRI_SIG_COHORT = 16384,      // a cohort restart goes on: cohort.c
     TRI_SIG_RESTART_ASKED = 32768,  // tr_restart
 };
 

@@ -156,7 +156,7 @@ typedef struct tri_waiting {
  */
 typedef struct tri_room {
     tri_lock lock;     // guards all up to `counted`
-    tri_list waiting;  // tri_wait.link, oldest first
+    tri_list waiting;  // tri_wait.room.link, oldest first
     uint32_t count;    // length of `waiting`
     bool closed;       // the mailbox is closed: senders must not wait
 

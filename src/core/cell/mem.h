@@ -33,14 +33,14 @@ enum {
 /* A free block. */
 typedef struct tri_block {
     struct tri_block *next;  // in a magazine
-    uint64_t next_mag;  // of the first block of a magazine in the store: the
-                        // next magazine; above 48 bits the count of this one
+    uint64_t next_mag;       // of the first block of a magazine in a depot: the
+        // next magazine; above 48 bits the count of this one
 } tri_block;
 
-typedef struct tri_store {  // full magazines of one class
+typedef struct tri_depot {  // full magazines of one class, of all workers
     tri_lock lock;
     tri_block *magazines;
-} tri_store;
+} tri_depot;
 
 typedef struct tri_chunk {  // header of mapped memory
     struct tri_chunk *next;
@@ -48,7 +48,7 @@ typedef struct tri_chunk {  // header of mapped memory
 } tri_chunk;
 
 typedef struct tri_mem {
-    tri_store store[TRI_CLASS_COUNT];
+    tri_depot depot[TRI_CLASS_COUNT];
     tri_lock lock;  // guards chunks
     tri_chunk *chunks;
     _Atomic(size_t) mapped;    // bytes, for the budget and the metrics
@@ -61,8 +61,8 @@ typedef struct tri_mem {
 /* `budget`: see tri_mem_limit, which sets it. */
 void tri_mem_init(tri_mem *mem, size_t budget);
 /*
- * Allows `budget` bytes beside what is in use now; 0: no limit. There is no
- * limit before.
+ * Allows `budget` bytes more than are in use now; 0: no limit. Until the first
+ * call there is no limit.
  */
 void tri_mem_limit(tri_mem *mem, size_t budget);
 void tri_mem_fini(tri_mem *mem);

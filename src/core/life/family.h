@@ -140,7 +140,7 @@ static inline tri_ext *tri_parent_lock(tri_cell *cell)
         if (parent == NULL || tri_cell_is_zombie(cell)) {
             return NULL;
         }
-        // Acquire: pairs with tri_ext_need; NULL only if the cell was moved.
+        // Acquire: pairs with tri_ext_make; NULL only if the cell was moved.
         tri_ext *ext = atomic_load_explicit(&parent->ext, memory_order_acquire);
         if (ext == NULL) {
             continue;

@@ -384,7 +384,7 @@ static bool force_one(tri_worker *worker, tri_cell *cell, uint64_t id,
     }
     tri_lock_take(&top->lock);
     tri_cell *parent = tri_cell_parent(cell);
-    // Acquire: pairs with tri_ext_need. The memory stays an extension.
+    // Acquire: pairs with tri_ext_make. The memory stays an extension.
     tri_ext *ext = parent != NULL ? atomic_load_explicit(&parent->ext,
                                                          memory_order_acquire)
                                   : NULL;

@@ -1,10 +1,12 @@
 /*
  * attention.c - what a batch does before the next message of a cell.
  *
- * That is: system mail, a stop, parked turns, a step of the actor's life,
- * tr_terminated, urgent mail, limits of the mailbox. Most cells have none of
- * it, which a batch sees in `sys_mail` and `attention`. tri_attention does
- * them in this order, which docs/semantics.md promises. This is also the only
+ * That is: system mail, a stop, the lease of a node, parked turns, a step of the
+ * actor's life, tr_terminated, urgent mail, limits of the mailbox. Most cells
+ * have none of it, which a batch sees in `sys_mail` and `attention`.
+ * tri_attention does them in this order, on which rule 1 (order), rule 6 (what
+ * runs while a turn is parked), rule 7 (system messages) and rule 34 (when it is
+ * handled) stand. This is also the only
  * source that decides which turn may run while others are parked.
  *
  * Invariant: every function here runs on the worker that owns the cell.

@@ -256,10 +256,10 @@ static inline uint32_t tri_newborn_count(tri_worker *worker)
 }
 
 /*
- * True if newborn cells run before older ones: there are many, and an older
- * cell has spawned some of them while there were many. As many must run first
- * (newborn_ahead), with all that they spawn. So an actor that spawns in a loop
- * waits for its children, and no other cell does.
+ * True in a burst of spawns: at least TRI_SPAWN_BURST newborn cells wait, and
+ * newborn_ahead of them must run before older cells, with all that they spawn.
+ * So an actor that spawns in a loop waits for its children, and no other cell
+ * does.
  */
 static inline bool tri_newborn_first(tri_worker *worker)
 {
