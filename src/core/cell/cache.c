@@ -2,7 +2,7 @@
  * cache.c - size classes, and magazines of blocks.
  *
  * Invariant: a block is in exactly one place: in use, in a magazine of a
- * cache, in the store, or in the unused part of a chunk. Unused memory is
+ * cache, in a depot, or in the unused part of a chunk. Unused memory is
  * given out by a moving pointer, so a page is first touched when it is needed.
  */
 #include "core/cell/cache.h"
@@ -34,7 +34,7 @@ void tri_cache_init(tri_cache *cache, tri_mem *mem)
     cache->mem = mem;
 }
 
-/* Moves a magazine, which may be empty, to the store. */
+/* Moves a magazine, which may be empty, to a depot. */
 static void depot_put(tri_depot *depot, tri_magazine *magazine)
 {
     if (magazine->head == NULL) {
@@ -49,7 +49,7 @@ static void depot_put(tri_depot *depot, tri_magazine *magazine)
     *magazine = (tri_magazine){0};
 }
 
-/* Takes a magazine from the store; false if there is none. */
+/* Takes a magazine from a depot; false if there is none. */
 static bool depot_get(tri_depot *depot, tri_magazine *magazine)
 {
     TRI_CHECK(magazine->head == NULL);
