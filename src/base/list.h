@@ -169,7 +169,7 @@ static inline void tri_list_move(tri_list *to, tri_list *from)
     tri_list_init(from);
 }
 
-/* Returns where a walk begins: the first link, or the head if there is none. */
+/* Returns where a walk begins: the first link, or the head of an empty list. */
 static inline tri_link *tri_list_begin(const tri_list *list)
 {
     return list->head.next != NULL ? list->head.next

@@ -36,7 +36,7 @@ bool tri_posix_stream_cancel(tri_stream *stream, uint32_t direction,
 
 /* Remembers epoll's event bits and calls the waiters they concern. */
 void tri_posix_stream_ready(tri_stream *stream, uint32_t bits);
-/* Frees a closed stream. Returns the next of the list of closed streams. */
+/* Frees a closed stream. Returns the next in the poller's list of those. */
 tri_stream *tri_posix_stream_free(tri_stream *stream);
 
 #endif

@@ -104,7 +104,7 @@ const char *(tr_ref_path)(tr_from from, tr_ref ref, char *buf, size_t size)
 
 /* ---- path to ref ---- */
 
-/* Finds a child by its name, or by its id if the name starts with `$`. */
+/* Finds a child by its name, or by `$` and its id in hexadecimal. */
 static tri_cell *child_named(tri_ext *ext, const char *name, size_t length)
 {
     tri_lock_assert_held(&ext->lock);

@@ -16,8 +16,10 @@ tr_err tri_child_end_prepare(tri_worker *worker, tr_ref parent,
                              tri_cell *child);
 
 /*
- * Sends the record, if there is one, to the parent, which still counts the
- * child; not if the child was moved there. Also for the forcer of a zombie.
+ * Sends the record, if there is one, to the parent. A parent that got the child
+ * only by force.c, when the first parent had ended, is told nothing. `parent`
+ * still counts the child, so it exists. Called by the child's owner, or by
+ * whoever ends a zombie by force.
  */
 void tri_child_end_send(tri_worker *worker, tri_cell *parent, tri_cell *child,
                         tr_reason reason);

@@ -258,7 +258,11 @@ static void fail_parent(tr_ctx *parent, tri_cell *child, tr_directive for_child)
     tri_life_fail(parent, err);
 }
 
-/* Escalates the failure of a child. past_limit: it had too many restarts. */
+/*
+ * Makes the parent fail with the error of its child, if the parent can fail;
+ * else the child is stopped. past_limit: the child had too many restarts, so it
+ * is stopped, too; else it stays FAILED until the parent's fate is decided.
+ */
 static void escalate(tr_ctx *parent, tri_cell *child, bool past_limit)
 {
     tr_state life = tri_cell_life(parent->cell);

@@ -46,8 +46,9 @@ void tri_handle_timed(tr_ctx *ctx, tri_item *item);
 
 /*
  * Does what must come before the handler of a request, timer message or
- * message with a context, and handles all other kinds of items. Returns true
- * if it has taken msg; else the caller runs the handler.
+ * message with a context, and handles all other kinds of items. A message to an
+ * earlier actor of this cell becomes a dead letter. Returns true if it has taken
+ * msg; else the caller runs the handler.
  */
 bool tri_handle_special(tr_ctx *ctx, tr_msg *msg);
 
