@@ -22,16 +22,17 @@ import sys
 
 import layers
 
-OBJECT = re.compile(r"CMakeFiles/troupe(?:_\w+)?_static\.dir/(src/.*)\.o$")
+OBJECT = re.compile(
+    r"CMakeFiles/troupe_(?:objects|\w+_static)\.dir/(src/.*)\.o$")
 
 
 def objects_of(build, root):
     """{source: object}; an object without its source is left from before."""
     found = {}
-    for file in build.glob("CMakeFiles/troupe*_static.dir/src/**/*.o"):
-        source = OBJECT.search(file.as_posix()).group(1)
-        if (root / source).exists():
-            found[source] = file
+    for file in build.glob("CMakeFiles/troupe_*.dir/src/**/*.o"):
+        name = OBJECT.search(file.as_posix())
+        if name and (root / name.group(1)).exists():
+            found[name.group(1)] = file
     return found
 
 

@@ -50,7 +50,7 @@ GROUP = re.compile(r"@(\w+): (.+)")
 
 def counted(build):
     """The counter files of the static library, which all tests link."""
-    return sorted(build.glob("CMakeFiles/troupe_static.dir/src/**/*.gcda"))
+    return sorted(build.glob("CMakeFiles/troupe_objects.dir/src/**/*.gcda"))
 
 
 def read(path, scratch):

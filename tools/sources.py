@@ -6,6 +6,7 @@ import concurrent.futures
 import hashlib
 import json
 import pathlib
+import re
 import shlex
 import subprocess
 
@@ -15,14 +16,15 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 def commands_of(build, root=ROOT):
     """{source below root: (folder, [compiler, flags..., file])}.
 
-    A source that is compiled for the static and for the shared library is
-    there once.
+    Sources of libtroupe are compiled in troupe_objects, those of a component
+    for a static and a shared library; each is there once.
     """
     found = {}
     for entry in json.loads((build / "compile_commands.json").read_text()):
         file = pathlib.Path(entry["file"])
         if (file.is_relative_to(root / "src") and file.suffix == ".c"
-                and "_static.dir/" in entry["command"]):
+                and re.search(r"troupe(_objects|_\w+_static)\.dir/",
+                              entry["command"])):
             words = shlex.split(entry["command"])
             if pathlib.Path(words[0]).name == "ccache":
                 words.pop(0)

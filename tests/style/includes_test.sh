@@ -31,7 +31,7 @@ int tri_do_a(void) { return (int)strlen("a") + tri_c_b(); }
 C
 entry() {
     printf '{"directory": "%s", "file": "%s", "command": ' "$work" "$1"
-    printf '"cc -I%s/src -o x_static.dir/a.o -c %s"}' "$work" "$1"
+    printf '"cc -I%s/src -o troupe_objects.dir/a.o -c %s"}' "$work" "$1"
 }
 printf '[%s]\n' "$(entry "$work/src/base/a.c")" \
     >"$work/build/compile_commands.json"

@@ -8,7 +8,7 @@ check="$TR_SOURCE_DIR/tools/check_layer_symbols.py"
 
 planted=$(mktemp -d)
 trap 'rm -rf "$planted"' EXIT
-objects="$planted/build/CMakeFiles/troupe_static.dir"
+objects="$planted/build/CMakeFiles/troupe_objects.dir"
 parts="$planted/build/CMakeFiles/troupe_part_static.dir"
 
 # source OBJECTS FOLDER FILE: makes a source from standard input and its object.
