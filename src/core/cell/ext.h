@@ -64,10 +64,12 @@ typedef struct tri_urgent {
 
 /* The memory of an incarnation: heap.c. */
 typedef struct tri_heap {
-    tri_list blocks;      // tri_heap_block.link
-    size_t bytes;         // of all blocks
-    bool released;        // the incarnation is over; its blocks are freed
-    tri_closer *closers;  // newest first
+    tri_list blocks;          // tri_heap_block.link
+    size_t bytes;             // of all blocks
+    uint32_t count;           // length of `blocks`
+    bool released;            // the incarnation is over; its blocks are freed
+    struct tri_slabs *slabs;  // NULL: none; slab.c
+    tri_closer *closers;      // newest first
 } tri_heap;
 
 /* A copy of a state that holds its blobs; in the actor's heap. */
@@ -130,8 +132,8 @@ typedef struct tri_edge {
     _Atomic(uint64_t) wait;      // correlation of the wait of this edge
     _Atomic(uint64_t) answered;  // correlation of the last answered wait
     _Atomic(bool) reads;         // the request may run beside readers
+    _Atomic(bool) writer;        // the turn could have changed the state
     _Atomic(const char *) site;
-    _Atomic(bool) writer;  // the turn could have changed the state
 } tri_edge;
 
 /*

@@ -22,6 +22,7 @@
 #include "core/cell/mem.h"
 #include "core/cell/message.h"
 #include "core/cell/props.h"
+#include "core/cell/slab.h"
 #include "core/run/context.h"
 #include "core/system.h"
 #include "schema/field.h"
@@ -35,33 +36,55 @@ static TR_NORETURN void no_memory(tr_ctx *ctx, size_t size)
     (tr_panic)(ctx, "tr_alloc", "out of memory: %zu bytes", size);
 }
 
-static void block_link(tri_ext *ext, tri_heap_block *block)
+void tri_heap_link(tri_ext *ext, tri_heap_block *block)
 {
     TRI_CHECK(!tri_link_is_linked(&block->link));
     tri_list_push_front(&ext->heap.blocks, &block->link);
     block->owner = ext;
     ext->heap.bytes += block->size;
+    ext->heap.count++;
 }
 
-static void block_unlink(tri_ext *ext, tri_heap_block *block)
+void tri_heap_unlink(tri_ext *ext, tri_heap_block *block)
 {
     TRI_CHECK(tri_link_is_linked(&block->link));
     TRI_CHECK(ext->heap.bytes >= block->size);
     tri_list_remove(&block->link);
     block->owner = NULL;
     ext->heap.bytes -= block->size;
+    ext->heap.count--;
 }
 
-/* Returns the block of `memory`; ends the process if it is not the actor's. */
+static TR_NORETURN void not_ours(const char *call)
+{
+    tr_abort(call, "not memory of this actor: it was freed already, or is "
+                   "not from tr_alloc, tr_realloc or tr_dup of this actor");
+}
+
+/* Returns the block of `memory`, which is not in a slab; else ends the process
+ * if it is not the actor's. */
 static tri_heap_block *block_of(tr_ctx *ctx, const char *call, void *memory)
 {
     tri_heap_block *block = (tri_heap_block *)memory - 1;
     const tri_ext *ext = tri_ext_of(ctx->cell);
     if ((uintptr_t)memory % 16 != 0 || ext == NULL || block->owner != ext) {
-        tr_abort(call, "not memory of this actor: it was freed already, or is "
-                       "not from tr_alloc, tr_realloc or tr_dup of this actor");
+        not_ours(call);
     }
     return block;
+}
+
+/* Returns the size of `memory`; ends the process if it is not the actor's. */
+static size_t size_of(tr_ctx *ctx, const char *call, void *memory)
+{
+    if (!tri_slab_has(memory)) {
+        return block_of(ctx, call, memory)->size;
+    }
+    const tri_ext *ext = tri_ext_of(ctx->cell);
+    size_t size = ext != NULL ? tri_slab_block_size(ext, memory) : 0;
+    if (size == 0) {
+        not_ours(call);
+    }
+    return size;
 }
 
 void *tri_heap_alloc(tr_ctx *ctx, size_t size)
@@ -74,19 +97,31 @@ void *tri_heap_alloc(tr_ctx *ctx, size_t size)
          ext->heap.bytes + size > props->heap_limit)) {
         return NULL;
     }
-    tri_heap_block *block =
-        tri_mem_calloc(&ctx->sys->mem, sizeof(*block) + size);
-    if (block == NULL) {
+    // Room to move the block by half a step: see the invariant of slab.h.
+    char *raw = tri_mem_calloc(&ctx->sys->mem, sizeof(tri_heap_block) +
+                                                   TRI_SLAB_STEP / 2 + size);
+    if (raw == NULL) {
         return NULL;
     }
+    tri_heap_block *block = (tri_heap_block *)(void *)raw;
+    if (tri_slab_has(block + 1)) {
+        block = (tri_heap_block *)(void *)(raw + TRI_SLAB_STEP / 2);
+    }
+    block->raw = raw;
     block->size = size;
-    block_link(ext, block);
+    tri_heap_link(ext, block);
     return block + 1;
 }
 
 void *tr_alloc(tr_ctx *ctx, size_t size)
 {
-    void *at = tri_heap_alloc(ctx, size);
+    tri_ext *ext = tri_ext_of(ctx->cell);
+    void *at = ext != NULL && size <= TRI_SLAB_MAX
+                   ? tri_slab_alloc(ctx, ext, size)
+                   : NULL;
+    if (at == NULL) {
+        at = tri_heap_alloc(ctx, size);
+    }
     if (at == NULL) {
         no_memory(ctx, size);
     }
@@ -99,20 +134,26 @@ void *tr_realloc(tr_ctx *ctx, void *old, size_t size)
         return tr_alloc(ctx, size);
     }
     TRI_CHECK(ctx->magic == TRI_CTX_MAGIC);
-    tri_heap_block *block = block_of(ctx, "tr_realloc", old);
+    size_t before = size_of(ctx, "tr_realloc", old);
     void *at = tr_alloc(ctx, size);
-    memcpy(at, old, block->size < size ? block->size : size);
+    memcpy(at, old, before < size ? before : size);
     tr_free(ctx, old);
     return at;
 }
 
 void tr_free(tr_ctx *ctx, void *memory)
 {
-    if (memory != NULL) {
-        tri_heap_block *block = block_of(ctx, "tr_free", memory);
-        block_unlink(tri_ext_of(ctx->cell), block);
-        free(block);
+    if (memory == NULL) {
+        return;
     }
+    if (tri_slab_has(memory)) {
+        (void)size_of(ctx, "tr_free", memory);
+        tri_slab_free(tri_ext_of(ctx->cell), memory);
+        return;
+    }
+    tri_heap_block *block = block_of(ctx, "tr_free", memory);
+    tri_heap_unlink(tri_ext_of(ctx->cell), block);
+    free(block->raw);
 }
 
 char *tr_dup(tr_ctx *ctx, const char *text)
@@ -231,6 +272,8 @@ void tri_heap_take(tri_cell *cell, tri_list *out)
     if (ext != NULL) {
         tri_list_move(out, &ext->heap.blocks);
         ext->heap.bytes = 0;
+        ext->heap.count = 0;
+        ext->heap.slabs = NULL;
     }
 }
 
@@ -238,7 +281,11 @@ void tri_heap_adopt(tri_ext *ext, tri_list *blocks)
 {
     tri_link *link;
     while ((link = tri_list_pop_front(blocks)) != NULL) {
-        block_link(ext, tri_list_item(link, tri_heap_block, link));
+        tri_heap_block *block = tri_list_item(link, tri_heap_block, link);
+        tri_heap_link(ext, block);
+        if (block->raw == NULL) {
+            tri_slab_adopted(block);
+        }
     }
 }
 
@@ -246,7 +293,8 @@ void tri_heap_free(tri_list *blocks)
 {
     tri_link *link;
     while ((link = tri_list_pop_front(blocks)) != NULL) {
-        free(tri_list_item(link, tri_heap_block, link));
+        tri_heap_block *block = tri_list_item(link, tri_heap_block, link);
+        free(block->raw != NULL ? block->raw : block);
     }
 }
 

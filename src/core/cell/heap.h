@@ -10,13 +10,13 @@
 #include "base/list.h"
 #include "core/types.h"
 
-/* In front of each block of tr_alloc. */
+/* In front of each block from malloc, and at the beginning of a slab. */
 typedef struct tri_heap_block {
     tri_link link;  // in tri_heap.blocks
     size_t size;
     struct tri_heap_block *text_next;  // in tri_persisted.texts
     const tri_ext *owner;  // the actor's; NULL: freed, or in no heap
-    void *unused;          // keeps malloc's alignment
+    void *raw;             // what malloc has returned; NULL: a slab (slab.h)
 } tri_heap_block;
 
 /* A call of tr_on_end. */
@@ -34,8 +34,15 @@ bool tri_closer_add(tr_ctx *ctx, void (*close)(void *object), void *object);
 /* Takes the newest closer of the object back. False: there is none. */
 bool tri_closer_remove(tri_cell *cell, const void *object);
 
-/* As tr_alloc, but returns NULL without memory, or above the heap limit. */
+/*
+ * As tr_alloc, but returns NULL without memory, or above the heap limit. The
+ * memory has a tri_heap_block in front of it.
+ */
 void *tri_heap_alloc(tr_ctx *ctx, size_t size);
+
+/* Adds a block to the actor's heap, or takes it out. */
+void tri_heap_link(tri_ext *ext, tri_heap_block *block);
+void tri_heap_unlink(tri_ext *ext, tri_heap_block *block);
 
 /*
  * Aborts if the state points into the message, which is about to be freed.
