@@ -90,15 +90,24 @@ static inline tri_link *tri_list_prev(const tri_list *list,
     return link->prev == &list->head ? NULL : link->prev;
 }
 
-/* Inserts `link`, which is in no list, after `before`, which is in one. */
-static inline void tri_link_insert(tri_link *before, tri_link *link)
+/*
+ * Inserts `link` after `before`, which is in a list, and overwrites what `link`
+ * was linked to: for links of a list that is given up as a whole.
+ */
+static inline void tri_link_relink(tri_link *before, tri_link *link)
 {
-    TRI_CHECK(!tri_link_is_linked(link));
     TRI_CHECK_SLOW(tri_link_is_linked(before));
     link->prev = before;
     link->next = before->next;
     before->next->prev = link;
     before->next = link;
+}
+
+/* Inserts `link`, which is in no list, after `before`, which is in one. */
+static inline void tri_link_insert(tri_link *before, tri_link *link)
+{
+    TRI_CHECK(!tri_link_is_linked(link));
+    tri_link_relink(before, link);
 }
 
 /* Inserts `link`, which is in no list, before the first. */

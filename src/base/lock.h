@@ -33,13 +33,6 @@
 #define TRI_CPU_RELAX() __asm__ __volatile__("yield" ::: "memory")
 #endif
 
-/*
- * Pauses double from 1 to 2^TRI_LOCK_DOUBLINGS, a few microseconds in all:
- * much longer than any section the lock is meant for. A holder that takes
- * longer has probably lost its CPU, so the waiter yields from then on.
- */
-#define TRI_LOCK_DOUBLINGS 6
-
 typedef struct tri_lock {
     _Atomic(uint32_t) held;  // 0 or 1
 } tri_lock;
@@ -48,6 +41,12 @@ _Static_assert(sizeof(tri_lock) == 4, "thousands of objects embed a lock");
 
 /* Gives the CPU to another thread that can run. */
 void tri_lock_yield(void);
+
+/*
+ * Waits until the lock is free and takes it. Out of line, because a loop in
+ * each function that takes a lock would cost all of them registers.
+ */
+void tri_lock_wait(tri_lock *lock);
 
 static inline void tri_lock_init(tri_lock *lock)
 {
@@ -75,17 +74,7 @@ static inline void tri_lock_take(tri_lock *lock)
                                             memory_order_acquire) == 0)) {
         return;
     }
-    uint32_t round = 0;
-    do {
-        if (round == TRI_LOCK_DOUBLINGS) {
-            tri_lock_yield();
-        } else {
-            for (uint32_t i = 0; i < UINT32_C(1) << round; i++) {
-                TRI_CPU_RELAX();
-            }
-            round++;
-        }
-    } while (!tri_lock_try(lock));
+    tri_lock_wait(lock);
 }
 
 /* True if a thread holds the lock; it cannot see which one. */

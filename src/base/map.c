@@ -135,7 +135,9 @@ static tr_err put(tri_map *map, tri_map_entry entry, const void *bytes,
     if (find(map, entry.key, bytes, size) != NOT_FOUND) {
         return TR_EEXIST;
     }
-    TR_TRY(tri_map_reserve(map, map->count + 1));
+    if (TRI_UNLIKELY(!holds(map->capacity, map->count + 1))) {
+        TR_TRY(tri_map_reserve(map, map->count + 1));
+    }
     insert_entry(map, entry);
     map->count++;
     return TR_OK;

@@ -71,7 +71,8 @@ static position position_of(const tri_wheel *wheel, uint64_t tick)
     uint32_t level = 0;
 
     if (differ != 0) {
-        level = (63 - (uint32_t)__builtin_clzll(differ)) / TRI_WHEEL_BITS;
+        // The number of the highest bit: 63 - clz, in one instruction less.
+        level = (63 ^ (uint32_t)__builtin_clzll(differ)) / TRI_WHEEL_BITS;
     }
     return (position){
         .level = level,
@@ -120,7 +121,7 @@ static void mark_empty(tri_wheel *wheel, position at)
     }
 }
 
-/* Appends a timer, whose due time is set, to its slot. */
+/* Appends a timer, whose due time is set, to its slot; overwrites its link. */
 static inline void link_timer(tri_wheel *wheel, tri_timer *timer)
 {
     position at = position_of(wheel, due_tick(timer));
@@ -130,7 +131,7 @@ static inline void link_timer(tri_wheel *wheel, tri_timer *timer)
         tri_list_init(slot);
         mark_used(wheel, at);
     }
-    tri_link_insert(slot->head.prev, &timer->link);
+    tri_link_relink(slot->head.prev, &timer->link);
 }
 
 /* Takes an armed timer out of its slot, which is at `at`. */
@@ -155,12 +156,23 @@ void tri_wheel_init(tri_wheel *wheel, tr_nanos now)
     wheel->tick = (uint64_t)now >> TICK_BITS;
 }
 
+/* Arms a timer that is armed. Out of line: arming needs no stack frame then. */
+static __attribute__((noinline)) void arm_again(tri_wheel *wheel,
+                                                tri_timer *timer, tr_nanos due,
+                                                uint32_t kind)
+{
+    tri_wheel_cancel(wheel, timer);
+    tri_wheel_arm(wheel, timer, due, kind);
+}
+
 void tri_wheel_arm(tri_wheel *wheel, tri_timer *timer, tr_nanos due,
                    uint32_t kind)
 {
     TRI_CHECK(kind <= TRI_TIMER_KIND_MASK);
-    tri_wheel_cancel(wheel, timer);
-
+    if (TRI_UNLIKELY(tri_timer_is_armed(timer))) {
+        arm_again(wheel, timer, due, kind);
+        return;
+    }
     if (due < 0) {
         due = 0;
     }
@@ -209,22 +221,23 @@ tr_nanos tri_wheel_next(const tri_wheel *wheel)
  * Moves the present to `tick`, which lies in the first used slot and not after
  * its first timer, and inserts the timers of that slot again, in their order.
  */
-static void spread_slot(tri_wheel *wheel, position at, uint64_t tick)
+static __attribute__((noinline)) void spread_slot(tri_wheel *wheel, position at,
+                                                  uint64_t tick)
 {
+    tri_link *head = &slot_at(wheel, at)->head;
+    tri_link *link = head->next;
+
     TRI_CHECK(at.level > 0);
     TRI_CHECK(tick >= at.start);
-    tri_list timers;
-
-    tri_list_init(&timers);
-    tri_list_move(&timers, slot_at(wheel, at));
     mark_empty(wheel, at);
     wheel->tick = tick;
-    TRI_LIST_EACH_SAFE (link, &timers) {
+    while (link != head) {
         tri_timer *timer = tri_container_of(link, tri_timer, link);
-        tri_link_init(link);  // `timers` is given up as a whole
         TRI_CHECK_SLOW(position_of(wheel, due_tick(timer)).level < at.level);
-        link_timer(wheel, timer);
+        link = link->next;
+        link_timer(wheel, timer);  // on a lower level, so in another slot
     }
+    tri_list_init(slot_at(wheel, at));
 }
 
 tri_timer *tri_wheel_expire(tri_wheel *wheel, tr_nanos now)
