@@ -22,23 +22,24 @@ static bool is_allowed(unsigned char c)
 static bool add_field(tri_actor_id *id, const char *field, const char **why)
 {
     TRI_CHECK_SLOW(id->size <= TRI_ACTOR_ID_MAX);
-    char *begin = id->text + id->size, *at = begin;
-    const char *end = id->text + TRI_ACTOR_ID_MAX;
-    while (is_allowed((unsigned char)*field) && at < end) {
-        *at++ = *field++;
+    char *to = id->text + id->size;
+    size_t room = (size_t)TRI_ACTOR_ID_MAX - id->size, size = 0;
+    while (is_allowed((unsigned char)field[size]) && size < room) {
+        to[size] = field[size];
+        size++;
     }
-    if (*field != '\0') {
-        *why = is_allowed((unsigned char)*field)
+    if (field[size] != '\0') {
+        *why = is_allowed((unsigned char)field[size])
                    ? "the whole name is longer than 256 characters"
                    : "a field has a character other than letters, digits, "
                      "'-' and '_'";
         return false;
     }
-    if (at == begin) {
+    if (size == 0) {
         *why = "a field is empty";
         return false;
     }
-    id->size = (uint16_t)(at - id->text);
+    id->size = (uint16_t)(id->size + size);
     return true;
 }
 

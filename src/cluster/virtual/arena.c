@@ -28,16 +28,15 @@ typedef struct tri_arena_block {
 _Static_assert(sizeof(tri_arena_block) <= ALIGN, "pieces begin behind it");
 
 /* Takes a piece of the first block; NULL: it has no room. With the lock. */
-static void *take_piece(tri_arena *arena, size_t size)
+static inline void *take_piece(tri_arena *arena, size_t size)
 {
-    tri_lock_assert_held(&arena->lock);
+    TRI_CHECK_SLOW(tri_lock_is_held(&arena->lock));
     tri_arena_block *block = arena->blocks;
     if (block == NULL || block->size - block->used < size) {
         return NULL;
     }
     void *piece = (char *)block + block->used;
     block->used += size;
-    TRI_CHECK(block->used <= block->size);
     return piece;
 }
 
@@ -54,7 +53,9 @@ static tri_arena_block *map_block(size_t size)
 }
 
 /* Maps a block and takes the piece from it, or from another thread's block. */
-static void *take_from_new_block(tri_arena *arena, size_t size, bool first)
+static __attribute__((noinline)) void *take_from_new_block(tri_arena *arena,
+                                                           size_t size,
+                                                           bool first)
 {
     tri_arena_block *block = map_block(first ? FIRST_SIZE : LARGE_SIZE);
     if (block == NULL) {

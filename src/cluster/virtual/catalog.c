@@ -542,7 +542,9 @@ void tri_catalog_free_mail(tr_system *sys, tri_shard *shard)
     tri_virtual *v;
     for (tri_map_iter it = tri_map_iter_begin(&shard->names);
          (v = tri_map_iter_next(&shard->names, &it)) != NULL;) {
-        free_pending(sys, v);
+        if (v->pending_last != NULL) {
+            free_pending(sys, v);
+        }
         // Relaxed: no other thread is left.
         bool stateless = atomic_load_explicit(&v->form, memory_order_relaxed) ==
                          TRI_FORM_STATELESS;

@@ -50,6 +50,7 @@ typedef struct reserve {
     uint16_t room;        // of the text
     uint16_t spare_room;  // as seen last: text of the first spare record,
     bool has_spare;       // ... if there was one
+    uint64_t added;       // shard->names_added when the name was looked up
 } reserve;
 
 static bool name_is(const void *value, const void *key, size_t size)
@@ -245,6 +246,7 @@ static tr_err add_name(tri_cluster *cluster, tri_shard *shard, reserve *with,
         uncount_name(cluster);
         return TR_ENOMEM;
     }
+    shard->names_added++;
     // Release: a thread that reads this id sees the end of the name before.
     atomic_store_explicit(&v->cell.id, with->cell_id, memory_order_release);
     *out = v;
@@ -263,16 +265,21 @@ static void keep_or_hold(tri_virtual *v, bool keep)
     }
 }
 
-/* Notes what the shard has to spare for the next reserve_make. With the lock. */
+/*
+ * Notes what the shard has to spare for the next reserve_make, after the name
+ * was looked up in vain. With the lock.
+ */
 static void reserve_look(reserve *with, const tri_shard *shard)
 {
+    with->added = shard->names_added;
     with->has_spare = shard->spare != NULL;
     with->spare_room = shard->spare != NULL ? shard->spare->room : 0;
 }
 
 /*
  * Slow path of get: adds a name that was not in the shard a moment ago. Memory
- * is reserved without the lock, so the name is looked up again each time.
+ * is reserved without the lock, so the name is looked up again if the shard has
+ * got names meanwhile.
  */
 static __attribute__((noinline)) tr_err get_new(tri_cluster *cluster,
                                                 tr_from from,
@@ -289,7 +296,9 @@ static __attribute__((noinline)) tr_err get_new(tri_cluster *cluster,
         }
         tri_lock_take(&shard->lock);
         tri_virtual *v =
-            tri_map_get_hashed(&shard->names, hash, id->text, id->size);
+            shard->names_added == with->added
+                ? NULL
+                : tri_map_get_hashed(&shard->names, hash, id->text, id->size);
         done = v != NULL || err != TR_OK;
         if (!done && is_ready(shard, with, id->size)) {
             err = add_name(cluster, shard, with, id, hash, &v);
@@ -300,10 +309,11 @@ static __attribute__((noinline)) tr_err get_new(tri_cluster *cluster,
             *out = v;
             err = TR_OK;
         }
-        if (done && with->cell_id != 0) {
+        if (!done) {
+            reserve_look(with, shard);
+        } else if (with->cell_id != 0) {
             reserve_put_back(with, shard);
         }
-        reserve_look(with, shard);
         tri_lock_drop(&shard->lock);
     }
     return err;

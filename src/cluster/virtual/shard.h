@@ -34,6 +34,7 @@ typedef struct tri_shard {
     uint64_t epoch;             // one more for each change of the owner
     uint32_t owner;             // its slot; of a system with a bus
     tri_map names;              // text -> tri_virtual
+    uint64_t names_added;       // how many so far; never decreases
     struct tri_virtual *spare;  // records without a name
     tri_list activations;       // of tri_activation, oldest first
     _Atomic(uint32_t) active;   // length of that list; read without the lock
