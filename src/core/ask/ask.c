@@ -86,10 +86,10 @@ tr_err tri_ask_delivery_error(tr_ref to, tr_err err)
 
 /*
  * Sends msg as the request of wait. It is not slowed down: an asker waits for
- * its reply anyway.
+ * its reply anyway. `kind` is that of the wait.
  */
 static inline __attribute__((always_inline)) tr_err
-send_request(tr_ctx *ctx, const tri_wait *wait, tr_msg *msg)
+send_request(tr_ctx *ctx, const tri_wait *wait, uint32_t kind, tr_msg *msg)
 {
     tr_ref to = wait->target;
     TRI_CHECK_SLOW(msg->item.flags & TRI_MSG_ASK);
@@ -101,16 +101,17 @@ send_request(tr_ctx *ctx, const tri_wait *wait, tr_msg *msg)
         return tri_send_special(&caller, to, msg);
     }
     msg->sender = ctx->self;
-    return tri_send_ordinary(wait->kind == TRI_WAIT_REPLY ? TRI_SEND_PARKS : 0,
+    return tri_send_ordinary(kind == TRI_WAIT_REPLY ? TRI_SEND_PARKS : 0,
                              ctx->worker, NULL, to, 0, msg);
 }
 
-/* tri_ask_send, for the fast path of tr_ask. */
+/* tri_ask_send, for the fast path of tr_ask, which knows the kind of wait. */
 static inline __attribute__((always_inline)) tr_err
-ask_send(tr_ctx *ctx, const tri_wait *wait, tr_nanos deadline, bool is_long,
-         const void *payload)
+ask_send(tr_ctx *ctx, const tri_wait *wait, uint32_t kind, tr_nanos deadline,
+         bool is_long, const void *payload)
 {
     const tr_context *context = tri_ctx_context(ctx);
+    TRI_CHECK_SLOW(wait->kind == kind);
     TRI_CHECK_SLOW(wait->type != NULL && wait->correlation != 0);
     tr_msg *msg = TRI_LIKELY(context == NULL)
                       ? tri_ask_new(&ctx->worker->cache, wait->type, payload)
@@ -119,14 +120,15 @@ ask_send(tr_ctx *ctx, const tri_wait *wait, tr_nanos deadline, bool is_long,
     if (msg == NULL) {
         return TR_ENOMEM;
     }
-    *tri_msg_ask(msg) = (tri_ask){
-        .correlation = wait->correlation,
-        .deadline = deadline,
-        .site = wait->site,
-        .answer_flags = tri_wait_is_detached(wait) ? TRI_ANSWER_IN_ORDER : 0,
-        .is_long = is_long};
+    *tri_msg_ask(msg) =
+        (tri_ask){.correlation = wait->correlation,
+                  .deadline = deadline,
+                  .site = wait->site,
+                  .answer_flags =
+                      tri_wait_kind_is_detached(kind) ? TRI_ANSWER_IN_ORDER : 0,
+                  .is_long = is_long};
     tri_count(&ctx->worker->count.asks);
-    tr_err err = send_request(ctx, wait, msg);
+    tr_err err = send_request(ctx, wait, kind, msg);
     if (TRI_LIKELY(err == TR_OK)) {
         return TR_OK;
     }
@@ -137,7 +139,7 @@ ask_send(tr_ctx *ctx, const tri_wait *wait, tr_nanos deadline, bool is_long,
 tr_err tri_ask_send(tr_ctx *ctx, tri_wait *wait, tr_nanos deadline,
                     bool is_long, const void *payload)
 {
-    return ask_send(ctx, wait, deadline, is_long, payload);
+    return ask_send(ctx, wait, wait->kind, deadline, is_long, payload);
 }
 
 void tri_ask_set_error(tr_ctx *ctx, const tri_wait *wait, tr_err err,
@@ -286,7 +288,7 @@ ask(tr_ctx *ctx, tr_ref to, void *out, tr_nanos timeout, const tr_type *type,
     TR_TRY(tri_wait_begin(ctx, &wait, deadline));
     tr_err err = tri_edge_begin(ctx, &wait);
     if (err == TR_OK) {
-        err = ask_send(ctx, &wait, deadline, is_long, payload);
+        err = ask_send(ctx, &wait, TRI_WAIT_REPLY, deadline, is_long, payload);
         if (TRI_UNLIKELY(err == TR_EFULL)) {
             err =
                 send_when_there_is_room(ctx, &wait, deadline, is_long, payload);

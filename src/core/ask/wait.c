@@ -81,9 +81,11 @@ static inline void wait_arm(tr_ctx *ctx, tri_wait *wait, tr_nanos deadline)
     if (deadline == TR_FOREVER) {
         return;
     }
-    const tri_wait *last = asks_wait(tri_list_last(&worker->asks));
+    tri_link *last = tri_list_last(&worker->asks);
     if (wait->kind == TRI_WAIT_REPLY &&
-        (last == NULL || last->ask.deadline <= deadline)) {
+        (last == NULL ||
+         tri_container_of(last, tri_wait, ask.link)->ask.deadline <=
+             deadline)) {
         asks_append(worker, wait, deadline);
     } else {
         tri_arm(worker, &wait->timer, deadline, TRI_TIMER_WAIT);
@@ -141,7 +143,7 @@ tr_err tri_wait_begin(tr_ctx *ctx, tri_wait *wait, tr_nanos deadline)
     }
     wait->cell = ctx->cell;
     wait->correlation = ++ext->waits.correlation;
-    tri_wait_link(ctx->cell, wait);
+    tri_list_push_front(&ext->waits.list, &wait->link);
     wait_arm(ctx, wait, deadline);
     return TR_OK;
 }

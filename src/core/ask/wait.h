@@ -122,10 +122,16 @@ tr_nanos tri_asks_due(const tri_worker *worker);
 /* Times out the asks of worker->asks that are due. */
 void tri_asks_fire(tri_worker *worker, tr_nanos now);
 
+/* As tri_wait_is_detached, of the kind of a wait. */
+static inline bool tri_wait_kind_is_detached(uint32_t kind)
+{
+    return kind == TRI_WAIT_THEN || kind == TRI_WAIT_PIPE;
+}
+
 /* True if the reply is a turn of its own: no turn is parked on the wait. */
 static inline bool tri_wait_is_detached(const tri_wait *wait)
 {
-    return wait->kind == TRI_WAIT_THEN || wait->kind == TRI_WAIT_PIPE;
+    return tri_wait_kind_is_detached(wait->kind);
 }
 
 /* Returns the next older wait of the same actor, or NULL. */

@@ -395,6 +395,17 @@ static bool finish_fast(tr_ctx *ctx, uint32_t states, uint32_t bits)
     return true;
 }
 
+/*
+ * Tries to end an actor that is STOPPING in one step. Returns false if that is
+ * not possible; it goes on step by step then.
+ */
+static bool try_finish_fast(tr_ctx *ctx)
+{
+    enum { STATES = TR_STATE_STOPPED << TRI_STATE_BITS | TR_STATE_TERMINATED };
+    return may_finish_fast(ctx->worker, ctx->cell) &&
+           finish_fast(ctx, STATES, 2 * TRI_STATE_BITS);
+}
+
 /* Ends the actor after post_stop: rule 25 (order of an end). */
 static tri_step finish(tr_ctx *ctx)
 {
@@ -406,6 +417,9 @@ static tri_step finish(tr_ctx *ctx)
     TRI_CHECK(tri_children_live(cell) == 0);
     TRI_CHECK(!tri_waits_for_store(cell));
     tri_deadline_disarm(sys, cell);
+    if (try_finish_fast(ctx)) {  // its children have ended meanwhile
+        return TRI_STEP_ENDED;
+    }
     tri_life_set(worker, cell, TR_STATE_STOPPED);
     bool extended = tri_ext_of(cell) != NULL;
     if (extended || (cell->props != NULL && cell->props->joinable)) {
@@ -568,10 +582,7 @@ tri_step tri_stop_step(tr_ctx *ctx)
 {
     TRI_CHECK_SLOW(tri_cell_life(ctx->cell) == TR_STATE_STOPPING);
     if (ctx->cell->stage == TRI_STAGE_UNWIND && !ctx->cell->skips_hooks &&
-        may_finish_fast(ctx->worker, ctx->cell) &&
-        finish_fast(ctx,
-                    TR_STATE_STOPPED << TRI_STATE_BITS | TR_STATE_TERMINATED,
-                    2 * TRI_STATE_BITS)) {
+        try_finish_fast(ctx)) {
         return TRI_STEP_ENDED;
     }
     for (;;) {

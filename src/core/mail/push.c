@@ -17,6 +17,21 @@
 #include "core/run/scheduler.h"
 #include "core/run/worker.h"
 
+/* Pushes to a lane that tri_mail_push refused: closed, or very deep. */
+static __attribute__((noinline)) tr_err push_deep(tri_worker *worker,
+                                                  tri_cell *cell, tr_msg *msg)
+{
+    uintptr_t seen;
+    uint32_t depth;
+    if (!tri_mail_push_deep(cell, msg, &seen, &depth)) {
+        return TR_ESTOPPED;
+    }
+    if (seen & TRI_MAIL_IDLE) {
+        tri_schedule(worker, cell);
+    }
+    return TR_OK;
+}
+
 tr_err tri_push(tri_worker *worker, tri_cell *cell, uint64_t id, tr_msg *msg)
 {
     uintptr_t seen;
@@ -26,8 +41,8 @@ tr_err tri_push(tri_worker *worker, tri_cell *cell, uint64_t id, tr_msg *msg)
         return TR_EGONE;
     }
     msg->to_id = id;
-    if (!tri_mail_push_any(cell, msg, &seen, &depth)) {
-        return TR_ESTOPPED;
+    if (TRI_UNLIKELY(!tri_mail_push(cell, msg, &seen, &depth))) {
+        return push_deep(worker, cell, msg);
     }
     if (seen & TRI_MAIL_IDLE) {
         tri_schedule(worker, cell);

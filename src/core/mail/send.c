@@ -66,6 +66,12 @@ void tri_send_finish(tr_ctx *ctx, uint64_t to_cell, uint64_t to_id, bool deep,
     }
 }
 
+tr_err tri_send_without_handoff(tri_worker *worker, uint64_t to_cell,
+                                uint64_t to_id, tr_msg *msg)
+{
+    return tri_send_ordinary(0, worker, NULL, (tr_ref){to_cell, to_id}, 0, msg);
+}
+
 /* Returns the policy of a caller: a turn that may wait is slowed. */
 static inline uint32_t policy_of(const tri_caller *caller)
 {

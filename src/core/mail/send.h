@@ -95,6 +95,13 @@ void tri_send_finish(tr_ctx *ctx, uint64_t to_cell, uint64_t to_id, bool deep,
                      bool idle);
 
 /*
+ * Ends a send with TRI_SEND_PARKS whose target cannot run next, out of line.
+ * Errors: TR_EGONE, TR_ESTOPPED.
+ */
+tr_err tri_send_without_handoff(tri_worker *worker, uint64_t to_cell,
+                                uint64_t to_id, tr_msg *msg);
+
+/*
  * Pushes msg, whose sender is set, to an actor of this system and does what
  * the policy asks for. `ctx` is the sending turn, or NULL without
  * TRI_SEND_SLOWED; `flags` are those of the target that the caller has read,
@@ -111,8 +118,10 @@ tri_send_ordinary(uint32_t policy, tri_worker *worker, tr_ctx *ctx, tr_ref to,
     TRI_CHECK_SLOW(tri_ref_is_here(worker->sys, to));
     TRI_CHECK_SLOW(ctx != NULL || (policy & TRI_SEND_SLOWED) == 0);
     msg->to_id = to.id;
-    if ((policy & TRI_SEND_PARKS) && tri_handoff_send(worker, cell, msg)) {
-        return TR_OK;
+    if (policy & TRI_SEND_PARKS) {
+        return TRI_LIKELY(tri_handoff_send(worker, cell, msg))
+                   ? TR_OK
+                   : tri_send_without_handoff(worker, to.cell, to.id, msg);
     }
     // Relaxed: saves a push in vain; the message carries the id.
     if (!(policy & TRI_SEND_FAST) &&

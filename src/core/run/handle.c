@@ -119,7 +119,7 @@ static __attribute__((noinline)) void unhandled(tr_ctx *ctx, tr_msg *msg)
  * True if the asker is worker->held_asker, whose cell this worker still owns,
  * and waits for this request: then it cannot be too late.
  */
-static bool asker_is_held(tri_worker *worker, tr_msg *msg)
+static inline bool asker_is_held(tri_worker *worker, tr_msg *msg)
 {
     tri_cell *asker = worker->held_asker;
     const tri_ask *ask = tri_msg_ask(msg);
@@ -160,7 +160,7 @@ static bool asker_is_gone(tri_worker *worker, tr_msg *msg, uint32_t *reason)
     return false;
 }
 
-/* Out of line: what tri_handle_special does for all but the usual request. */
+/* Out of line: what tri_handle_special does for all but the usual cases. */
 static __attribute__((noinline)) bool handle_rare(tr_ctx *ctx, tr_msg *msg)
 {
     tri_worker *worker = ctx->worker;
@@ -212,21 +212,23 @@ static __attribute__((noinline)) bool handle_rare(tr_ctx *ctx, tr_msg *msg)
     return false;
 }
 
-/* True for a request without context, of a tr_ask that has not been answered. */
-static bool is_usual_request(const tr_msg *msg)
-{
-    return msg->item.kind == TRI_ITEM_USER &&
-           (msg->item.flags & (TRI_MSG_ASK | TRI_MSG_ANSWERED | TRI_MSG_TIMER |
-                               TRI_MSG_CONTEXT)) == TRI_MSG_ASK;
-}
-
 __attribute__((noinline)) bool tri_handle_special(tr_ctx *ctx, tr_msg *msg)
 {
+    const uint32_t mask =
+        TRI_MSG_ASK | TRI_MSG_ANSWERED | TRI_MSG_TIMER | TRI_MSG_CONTEXT;
+    uint32_t flags = msg->item.flags & mask;
     // Relaxed: the worker owns the cell.
-    uint64_t id = atomic_load_explicit(&ctx->cell->id, memory_order_relaxed);
-    return !(is_usual_request(msg) && msg->to_id == id &&
-             asker_is_held(ctx->worker, msg)) &&
-           handle_rare(ctx, msg);
+    if (TRI_LIKELY(msg->item.kind == TRI_ITEM_USER &&
+                   msg->to_id == atomic_load_explicit(&ctx->cell->id,
+                                                      memory_order_relaxed))) {
+        if (flags == TRI_MSG_TIMER) {
+            return !tri_user_timer_arrived(ctx->worker, msg);
+        }
+        if (flags == TRI_MSG_ASK && asker_is_held(ctx->worker, msg)) {
+            return false;
+        }
+    }
+    return handle_rare(ctx, msg);
 }
 
 void tri_handle_observe(tr_ctx *ctx, tr_msg *msg, uint32_t flags)

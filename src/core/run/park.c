@@ -77,14 +77,15 @@ static inline __attribute__((always_inline)) void leave(tr_ctx *ctx,
 {
     tri_worker *worker = ctx->worker;
     tri_fiber *self = worker->current;
+    tri_ext *ext = tri_ext_of(ctx->cell);
     // Relaxed: for observers; the turn's own, restored when it goes on.
     const tr_type *handling =
         atomic_load_explicit(&worker->handling, memory_order_relaxed);
 
     ctx->fiber = self;
-    tri_parked_append(ctx);
+    tri_parked_append(ctx, ext);
     if (why == TRI_SWITCH_PARKED) {
-        tri_waiting_begin(tri_ext_of(ctx->cell), ctx);
+        tri_waiting_begin(ext, ctx);
     }
     worker->last_switch = why;
     worker->switch_cell = ctx->cell;

@@ -52,12 +52,16 @@ void tri_parked_cancel(tri_worker *worker, tri_cell *cell, uint32_t which,
 /* Returns the number of parked turns of the kinds in `which`. */
 uint32_t tri_parked_count(tri_cell *cell, uint32_t which);
 
-/* Adds the running turn to the parked ones; its worker becomes the home. */
-static inline void tri_parked_append(tr_ctx *ctx)
+/*
+ * Adds the running turn to the parked ones of its cell, whose extension is
+ * `ext`; its worker becomes the home.
+ */
+static inline void tri_parked_append(tr_ctx *ctx, tri_ext *ext)
 {
     tri_cell *cell = ctx->cell;
     TRI_CHECK_SLOW(!ctx->parked && tri_cell_is_owned(cell));
-    tr_ctx **end = &tri_ext_of(cell)->parked;
+    TRI_CHECK_SLOW(tri_ext_of(cell) == ext);
+    tr_ctx **end = &ext->parked;
     while (*end != NULL) {
         end = &(*end)->next;
     }

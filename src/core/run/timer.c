@@ -45,7 +45,7 @@ void tri_disarm(tr_system *sys, uint16_t wheel, tri_timer *timer)
 /* Fires a timer that is due. wheel_lock is held. */
 static void fire_one(tri_worker *worker, tri_timer *timer)
 {
-    tri_lock_assert_held(&worker->wheel_lock);
+    TRI_CHECK_SLOW(tri_lock_is_held(&worker->wheel_lock));
     switch (tri_timer_kind(timer)) {
     case TRI_TIMER_CELL: {
         tri_cell *cell = tri_container_of(timer, tri_cell, timer);

@@ -69,7 +69,7 @@ static void timer_free(tri_worker *worker, tri_user_timer *timer)
 
 void tri_user_timer_fire(tri_worker *worker, tri_user_timer *timer)
 {
-    tri_lock_assert_held(&worker->wheel_lock);
+    TRI_CHECK_SLOW(tri_lock_is_held(&worker->wheel_lock));
     TRI_CHECK(!timer->cancelled);
     if (timer->every > 0 && timer->every != TR_FOREVER) {
         tr_nanos due = tri_timer_due(&timer->timer) + timer->every;
