@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 #include <cmocka.h>
 
@@ -141,23 +142,35 @@ static uint64_t events_lost(world w)
 
 enum { PUBLISHED = 100, LIMIT = 10 };
 
-/* Publishes while `slow` sleeps, as events or to a topic. */
-static void fan_out(const char *topic)
+/* Publishes the numbers from first to last, as events or to a topic. */
+static void publish(world w, const char *topic, uint32_t first, uint32_t last)
 {
-    world w = open_world();
-    tr_ref slow = tr_spawn(w.sys, listener, .name = "slow");
-    tr_ref fast = tr_spawn(w.sys, listener, .name = "fast");
-    assert_int_equal(listen(w, slow, LIMIT, TR_OVERFLOW_DROP_NEW, topic),
-                     TR_OK);
-    assert_int_equal(listen(w, fast, 0, TR_OVERFLOW_FAIL, topic), TR_OK);
-    make_slow(w, slow);
-    for (uint32_t n = 1; n <= PUBLISHED; n++) {
+    for (uint32_t n = first; n <= last; n++) {
         if (topic != NULL) {
             tr_topic_publish(w.sys, topic, Tick, .n = n);
         } else {
             tr_publish(w.sys, Tick, .n = n);
         }
     }
+}
+
+static void expect_stopped(world w, tr_ref ref)
+{
+    tr_result result;
+    TR_MUST(tr_join(w.sys, ref, TR_MINUTES(1), &result, NULL));
+    assert_int_equal(result.reason, TR_STOPPED);
+}
+
+/* Publishes while `slow`, who listens with that overflow, sleeps. */
+static void fan_out(const char *topic, tr_overflow overflow)
+{
+    world w = open_world();
+    tr_ref slow = tr_spawn(w.sys, listener, .name = "slow");
+    tr_ref fast = tr_spawn(w.sys, listener, .name = "fast");
+    assert_int_equal(listen(w, slow, LIMIT, overflow, topic), TR_OK);
+    assert_int_equal(listen(w, fast, 0, TR_OVERFLOW_FAIL, topic), TR_OK);
+    make_slow(w, slow);
+    publish(w, topic, 1, PUBLISHED);
     assert_int_equal(seen_by(w, fast).count, PUBLISHED);
     Seen seen = seen_by(w, slow);
     assert_int_equal(seen.count, LIMIT);
@@ -171,29 +184,41 @@ static void fan_out(const char *topic)
 static void test_a_slow_subscriber_misses_events(void **state)
 {
     (void)state;
-    fan_out(NULL);
+    fan_out(NULL, TR_OVERFLOW_DROP_NEW);
+    fan_out(NULL, TR_OVERFLOW_FAIL);
 }
 
 static void test_a_slow_member_of_a_topic_misses_messages(void **state)
 {
     (void)state;
-    fan_out("ticks");
+    fan_out("ticks", TR_OVERFLOW_DROP_NEW);
+    fan_out("ticks", TR_OVERFLOW_FAIL);
+}
+
+/* One message beyond the limit stops the subscriber, and none before it. */
+static void stop_if_slow(const char *topic)
+{
+    world w = open_world();
+    tr_ref slow = tr_spawn(w.sys, listener, .name = "slow");
+    tr_ref fast = tr_spawn(w.sys, listener, .name = "fast");
+    assert_int_equal(listen(w, slow, LIMIT, TR_OVERFLOW_STOP, topic), TR_OK);
+    assert_int_equal(listen(w, fast, 0, TR_OVERFLOW_FAIL, topic), TR_OK);
+    make_slow(w, slow);
+    publish(w, topic, 1, LIMIT);
+    run_for(w, slow, TR_SECONDS(1));
+    assert_int_equal(tr_state_of(w.sys, slow), TR_STATE_RUNNING);
+    publish(w, topic, LIMIT + 1, LIMIT + 1);
+    expect_stopped(w, slow);
+    assert_int_equal(seen_by(w, fast).count, LIMIT + 1);
+    assert_int_equal(events_lost(w), 1);
+    close_world(w);
 }
 
 static void test_a_slow_subscriber_may_be_stopped(void **state)
 {
     (void)state;
-    world w = open_world();
-    tr_ref slow = tr_spawn(w.sys, listener, .name = "slow");
-    assert_int_equal(listen(w, slow, LIMIT, TR_OVERFLOW_STOP, NULL), TR_OK);
-    make_slow(w, slow);
-    for (uint32_t n = 0; n <= LIMIT; n++) {
-        tr_publish(w.sys, Tick, .n = n);
-    }
-    tr_result result;
-    TR_MUST(tr_join(w.sys, slow, TR_MINUTES(1), &result, NULL));
-    assert_int_equal(result.reason, TR_STOPPED);
-    close_world(w);
+    stop_if_slow(NULL);
+    stop_if_slow("ticks");
 }
 
 static void test_a_publisher_neither_waits_nor_drops_old_mail(void **state)
@@ -251,6 +276,99 @@ static void test_a_broadcast_makes_dead_letters_for_a_full_worker(void **state)
     close_world(w);
 }
 
+/* ---- routers that have no worker left with room ---- */
+
+enum { WORKERS = 2 };
+
+static tr_ref worker_of(world w, uint32_t number)
+{
+    char path[64];
+    snprintf(path, sizeof(path), "/user/router/%u", number);
+    return tr_lookup(w.sys, path);
+}
+
+/* Makes both workers sleep with as many messages as the router allows. */
+static tr_ref full_router(world w, tr_routing routing, tr_overflow overflow)
+{
+    tr_ref router = tr_router(
+        w.sys, listener, .name = "router", .count = WORKERS, .routing = routing,
+        .field = "n", .limit = LIMIT, .overflow = overflow);
+    TR_MUST(tr_started(w.sys, router, 0));
+    for (uint32_t i = 0; i < WORKERS; i++) {
+        make_slow(w, worker_of(w, i));
+        for (uint32_t n = 1; n <= LIMIT; n++) {
+            tr_tell(w.sys, worker_of(w, i), Tick, .n = n);
+        }
+    }
+    return router;
+}
+
+/* The router answers at once: the workers sleep for longer than the asker. */
+static void expect_refused(world w, tr_ref router, uint32_t letters_each)
+{
+    tr_dead_info info = {.size = sizeof(info)};
+    assert_int_equal(tr_ask(w.sys, router, NULL, TR_SECONDS(2), Read),
+                     TR_EFULL);
+    assert_int_equal(tr_dead_letters(w.sys, &info, 1), letters_each);
+    assert_int_equal(info.reason, TR_DEAD_FULL);
+    tr_tell(w.sys, router, Tick, .n = 7);
+    run_for(w, router, TR_MS(10));
+    assert_int_equal(tr_dead_letters(w.sys, &info, 1), 2 * letters_each);
+}
+
+static void refuse_when_full(tr_routing routing, tr_overflow overflow)
+{
+    world w = open_world();
+    tr_ref router = full_router(w, routing, overflow);
+    expect_refused(w, router, routing == TR_BROADCAST ? WORKERS : 1);
+    run_for(w, router, TR_MINUTES(1));  // FAIL and DROP_NEW stop nobody
+    for (uint32_t i = 0; i < WORKERS; i++) {
+        assert_int_equal(seen_by(w, worker_of(w, i)).count, LIMIT);
+    }
+    assert_int_equal(tr_ask(w.sys, router, NULL, TR_SECONDS(2), Read), TR_OK);
+    close_world(w);
+}
+
+static void test_a_request_to_full_workers_gets_efull(void **state)
+{
+    (void)state;
+    for (tr_routing routing = TR_ROUND_ROBIN; routing <= TR_HASH_OF_FIELD;
+         routing++) {
+        refuse_when_full(routing, TR_OVERFLOW_FAIL);
+        refuse_when_full(routing, TR_OVERFLOW_DROP_NEW);
+    }
+}
+
+/* One message stops the worker it was for; the other one goes on. */
+static void test_a_full_worker_may_be_stopped(void **state)
+{
+    (void)state;
+    world w = open_world();
+    tr_ref router = full_router(w, TR_ROUND_ROBIN, TR_OVERFLOW_STOP);
+    tr_ref first = worker_of(w, 0), second = worker_of(w, 1);
+    assert_int_equal(tr_ask(w.sys, router, NULL, TR_SECONDS(2), Read),
+                     TR_EFULL);
+    expect_stopped(w, first);
+    assert_int_equal(seen_by(w, second).count, LIMIT);
+    assert_int_equal(seen_by(w, router).count, LIMIT);  // the one that is left
+    close_world(w);
+}
+
+static void test_a_broadcast_stops_every_full_worker(void **state)
+{
+    (void)state;
+    world w = open_world();
+    tr_ref router = full_router(w, TR_BROADCAST, TR_OVERFLOW_STOP);
+    tr_ref first = worker_of(w, 0), second = worker_of(w, 1);
+    tr_tell(w.sys, router, Tick, .n = 7);
+    expect_stopped(w, first);
+    expect_stopped(w, second);
+    expect_stopped(w, router);  // with its last worker
+    close_world(w);
+}
+
+/* ---- senders that wait ---- */
+
 static void test_the_log_says_who_waits_for_room(void **state)
 {
     (void)state;
@@ -277,6 +395,9 @@ int main(void)
         cmocka_unit_test(test_a_publisher_neither_waits_nor_drops_old_mail),
         cmocka_unit_test(test_a_router_passes_over_a_full_worker),
         cmocka_unit_test(test_a_broadcast_makes_dead_letters_for_a_full_worker),
+        cmocka_unit_test(test_a_request_to_full_workers_gets_efull),
+        cmocka_unit_test(test_a_full_worker_may_be_stopped),
+        cmocka_unit_test(test_a_broadcast_stops_every_full_worker),
         cmocka_unit_test(test_the_log_says_who_waits_for_room),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
