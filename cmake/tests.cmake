@@ -152,6 +152,11 @@ foreach(source ${found})
     cmake_path(GET source STEM stem)
     troupe_public_test(first_week.${stem} ${source})
 endforeach()
+# It starts a server of PostgreSQL; that support sees no internals.
+target_sources(first_week_21_delete_and_list_state PRIVATE
+    "${tests}/support/postgres.c")
+target_include_directories(first_week_21_delete_and_list_state PRIVATE
+    "${tests}")
 
 # Random programs: one tester of all its files, public headers only. The test
 # runs the seeds that once failed and a few seconds of new ones.

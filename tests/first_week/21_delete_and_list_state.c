@@ -1,6 +1,6 @@
 /*
  * 21_delete_and_list_state.c - stored state is deleted by its actor and by
- * name, and listed by kind and prefix.
+ * name, and listed by kind and prefix, in memory, SQLite and PostgreSQL.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,6 +14,8 @@
 #include <cmocka.h>
 
 #include <troupe/troupe.h>
+
+#include "support/postgres.h"
 
 TR_MESSAGE(Sum, (int64_t, value), (const char *, memo));
 TR_REQUEST(Add, Sum, (int64_t, value), (const char *, memo));
@@ -83,20 +85,38 @@ TR_ACTOR(cleaner, Cleaner, TR_ON(Clean, on_clean));
 
 /* ---- each test on each store ---- */
 
+typedef enum place { IN_MEMORY, IN_SQLITE, IN_POSTGRES, PLACES } place;
+
+static pg_server *server;  // of the whole group of tests
+
 typedef struct bank {
     char folder[64], file[80];
     tr_storage *store;
     tr_system *sys;
 } bank;
 
-static void bank_open(bank *b, bool in_file)
+static tr_err open_store(bank *b, place where)
 {
+    switch (where) {
+    case IN_SQLITE:
+        return tr_storage_sqlite(&b->store, b->file);
+    case IN_POSTGRES:
+        return tr_storage_postgres(&b->store, pg_server_conninfo(server));
+    default:
+        return tr_storage_memory(&b->store);
+    }
+}
+
+static void bank_open(bank *b, place where)
+{
+    static int count;
+    char ns[16];  // another one each time: the database is the same
+    snprintf(ns, sizeof(ns), "bank%d", ++count);
     snprintf(b->folder, sizeof(b->folder), "/tmp/troupe-21-XXXXXX");
     assert_non_null(mkdtemp(b->folder));
     snprintf(b->file, sizeof(b->file), "%s/db", b->folder);
-    TR_MUST(in_file ? tr_storage_sqlite(&b->store, b->file)
-                    : tr_storage_memory(&b->store));
-    TR_MUST(tr_system_open(&b->sys, .ns = "bank"));
+    TR_MUST(open_store(b, where));
+    TR_MUST(tr_system_open(&b->sys, .ns = ns));
     TR_MUST(tr_host(b->sys, account, .storage = b->store));
     TR_MUST(tr_host(b->sys, ledger, .storage = b->store));
     cleaned = b->store;
@@ -187,8 +207,8 @@ static void deletes_by_name(bank *b, const char *kind)
 static void run(void (*test)(bank *b, const char *kind))
 {
     bank b;
-    for (int in_file = 0; in_file < 2; in_file++) {
-        bank_open(&b, in_file != 0);
+    for (place where = IN_MEMORY; where < PLACES; where++) {
+        bank_open(&b, where);
         test(&b, "account");
         test(&b, "ledger");
         bank_close(&b);
@@ -241,12 +261,11 @@ static void test_keys_are_listed_by_kind_and_prefix(void **state)
     run(lists_by_prefix);
 }
 
-static void test_an_actor_may_list_and_delete(void **state)
+static void list_and_delete_in(place where)
 {
     bank b;
     Sum sum;
-    (void)state;
-    bank_open(&b, true);
+    bank_open(&b, where);
     (void)add(&b, tr_virtual(b.sys, "account", "ann"), 1);
     (void)add(&b, tr_virtual(b.sys, "account", "amy"), 1);
     (void)add(&b, tr_virtual(b.sys, "account", "bob"), 1);
@@ -260,6 +279,14 @@ static void test_an_actor_may_list_and_delete(void **state)
     TR_MUST(delete_by_name(&b, "account", "/user/plain"));
     assert_string_equal(list(&b, "account", NULL, ""), "bob");
     bank_close(&b);
+}
+
+static void test_an_actor_may_list_and_delete(void **state)
+{
+    (void)state;
+    for (place where = IN_MEMORY; where < PLACES; where++) {
+        list_and_delete_in(where);
+    }
 }
 
 static void test_a_failed_delete_changes_nothing(void **state)
@@ -324,6 +351,20 @@ static void test_it_works_in_simulated_and_polled_systems(void **state)
     }
 }
 
+static int start_server(void **state)
+{
+    (void)state;
+    server = pg_server_new();
+    return 0;
+}
+
+static int end_server(void **state)
+{
+    (void)state;
+    pg_server_free(server);
+    return 0;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -334,5 +375,5 @@ int main(void)
         cmocka_unit_test(test_a_failed_delete_changes_nothing),
         cmocka_unit_test(test_it_works_in_simulated_and_polled_systems),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, start_server, end_server);
 }
