@@ -28,7 +28,10 @@
  * one node, and a message finds it from every node. They agree through an
  * engine (engine.h), which they all reach. A node that is killed, or does not
  * reach the engine for `lease`, loses its actors to the others; at most one
- * activation of an actor can store its state (rule 70 (clusters)).
+ * activation of an actor can store its state (rule 70 (clusters)). Refs of
+ * virtual actors may be sent to other nodes; other refs arrive as nobody.
+ * tr_sender is nobody for a request of another node: reply to it, or put the
+ * ref of its sender into the request.
  *
  * Threads: any.
  * Ownership: definitions and stores are borrowed for as long as the system is

@@ -150,7 +150,6 @@ void tr_forward(tr_ctx *ctx, tr_ref to, const void *m)
 {
     tr_msg *sent = tri_msg_take(ctx, m);
     if (sent != NULL) {
-        sent->item.flags &= (uint8_t)~TRI_MSG_FOREIGN;
         forward(ctx, sent, to);
     }
 }
@@ -170,6 +169,7 @@ static tr_msg *copy_with(tr_ctx *ctx, tr_msg *msg, const void *value)
         panic_no_memory(ctx, "tr_forward_copy");
     }
     copy->sender = flags & TRI_MSG_TIMER ? (tr_ref){0} : msg->sender;
+    copy->item.flags |= flags & TRI_MSG_FOREIGN;
     if (ask) {
         *tri_msg_ask(copy) = *tri_msg_ask(msg);
         msg->item.flags |= TRI_MSG_ANSWERED;  // the copy will be

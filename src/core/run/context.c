@@ -32,10 +32,10 @@ tr_ref tr_parent(tr_ctx *ctx)
 tr_ref tr_sender(tr_ctx *ctx)
 {
     TRI_CHECK(ctx->magic == TRI_CTX_MAGIC);
-    if (ctx->msg == NULL || (ctx->msg->item.flags & TRI_MSG_TIMER)) {
-        return (tr_ref){0};
-    }
-    return ctx->msg->sender;
+    uint8_t flags = ctx->msg != NULL ? ctx->msg->item.flags : TRI_MSG_TIMER;
+    // The sender of a request of another node is the bus, which has to answer.
+    bool is_bus = (flags & TRI_MSG_FOREIGN) && (flags & TRI_MSG_ASK);
+    return flags & TRI_MSG_TIMER || is_bus ? (tr_ref){0} : ctx->msg->sender;
 }
 
 tr_system *tr_system_of(tr_ctx *ctx)
