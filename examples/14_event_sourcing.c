@@ -134,7 +134,7 @@ static void second_life(tr_system *sys, tr_ref ref, tr_storage *store)
     TR_MUST(tr_ask(sys, ref, NULL, TR_SECONDS(30), Withdraw, .cents = 300,
                    .memo = "shoes"));
     show(sys, ref);
-    tr_ref audit = tr_spawn(sys, auditor, .storage = store);
+    tr_ref audit = tr_spawn(sys, auditor, .name = "audit", .storage = store);
     TR_MUST(tr_ask(sys, audit, &earned, TR_SECONDS(30), GetEarned,
                    .key = "/user/alice"));
     printf("the bank has earned %" PRId64 " cents\n", earned.cents);

@@ -96,7 +96,7 @@ typedef struct tr_spawn_options {
     tr_nanos stop_timeout;  // default 5 s
     tr_drain drain;
     tr_ref drain_to;
-    tr_storage *storage;  // *self is loaded from it; for tr_persist
+    tr_storage *storage;  // *self is loaded from it; needs a name
     bool watch;           // the caller watches it from the beginning
     bool joinable;        // result and final state are kept until tr_join
     bool auto_stop;       // ends when the last tr_handle is dropped

@@ -114,8 +114,9 @@ TR_API TR_NODISCARD tr_err tr_read_exactly(tr_from from, tr_stream *stream,
  * Reads through the first byte that is `end`, such as '\n', which is stored,
  * too; what follows is kept for the next read. TR_OK with *got 0 is the end of
  * the stream before the first byte. With an error, *got bytes have been read.
- * Errors: TR_ELIMIT (none of the first size bytes is `end`), TR_ETIMEDOUT,
- * TR_ERESET (also the end after some bytes), TR_EINVAL (size 0).
+ * Errors: TR_ELIMIT (none of the first size bytes is `end`; tr_error_text has
+ * the limit and the other side), TR_ETIMEDOUT, TR_ERESET (also the end after
+ * some bytes), TR_EINVAL (size 0).
  */
 TR_API TR_NODISCARD tr_err tr_read_until(tr_from from, tr_stream *stream,
                                          char end, void *buf, size_t size,

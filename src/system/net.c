@@ -213,11 +213,16 @@ static tr_err opening_init(opening *it, tr_from from, tr_stream **out)
 static tr_err opening_end(opening *it, tr_err err, const char *what,
                           const char *address, tr_stream **out)
 {
+    tri_address parts;
     if (err == TR_OK) {
         *out = it->stream;
-    } else {
-        tri_error_set(it->ctx, "%s %s: %s", what, address, tr_strerror(err));
+        return TR_OK;
     }
+    bool is_address = tri_address_split(address, &parts) == TR_OK;
+    tri_error_set(it->ctx, "%s \"%s\": %s", what, address,
+                  is_address ? tr_strerror(err)
+                             : "an address is \"tcp://HOST:PORT\" or "
+                               "\"unix:PATH\"");
     return err;
 }
 
@@ -459,6 +464,24 @@ static tr_err read_until(tri_stream_call *call, char end, char *at, size_t size,
     return TR_ELIMIT;
 }
 
+/* Says which limit a message of the other side exceeds. */
+static void say_too_long(tri_stream_call *call, char end, size_t size)
+{
+    char other[TR_ADDRESS_SIZE], shown[8];
+    if (end > ' ' && end <= '~') {
+        (void)snprintf(shown, sizeof(shown), "'%c'", end);
+    } else if (end == '\n') {
+        (void)snprintf(shown, sizeof(shown), "'\\n'");
+    } else {
+        (void)snprintf(shown, sizeof(shown), "0x%02x", (unsigned char)end);
+    }
+    tri_error_set(call->ctx,
+                  "tr_read_until: no %s in the first %zu bytes, which is its "
+                  "limit, from %s",
+                  shown, size,
+                  tr_stream_address(call->stream, true, other, sizeof(other)));
+}
+
 tr_err(tr_read_until)(tr_from from, tr_stream *stream, char end, void *buf,
                       size_t size, tr_nanos timeout, size_t *got)
 {
@@ -470,6 +493,9 @@ tr_err(tr_read_until)(tr_from from, tr_stream *stream, char end, void *buf,
     }
     TR_TRY(tri_stream_enter(&call, from, stream, TRI_FD_READ, timeout));
     tr_err err = read_until(&call, end, buf, size, got);
+    if (err == TR_ELIMIT && *got == size) {
+        say_too_long(&call, end, size);
+    }
     tri_stream_leave(&call);
     return err;
 }

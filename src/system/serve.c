@@ -25,6 +25,7 @@
 #include "base/lock.h"
 #include "base/map.h"
 #include "base/options.h"
+#include "core/ask/error_text.h"
 #include "core/caller.h"
 #include "core/cell/behaviour.h"
 #include "core/cell/mem.h"
@@ -358,20 +359,24 @@ static void fill_options(tr_serve_options *o)
     o->drain = o->drain > 0 ? o->drain : DRAIN;
 }
 
-static tr_err check_options(const tr_actor_def *kind, const tr_serve_options *o)
+/* Returns what is wrong with the options; NULL: nothing. */
+static const char *misfit(const tr_actor_def *kind, const tr_serve_options *o)
 {
-    bool is_good = (o->init == NULL || o->init_size == kind->state_size) &&
-                   o->stream_at + sizeof(tr_stream *) <= kind->state_size &&
-                   o->read_timeout >= 0 && o->write_timeout >= 0 &&
-                   o->drain >= 0;
-    return is_good ? TR_OK : TR_EINVAL;
+    TRI_CHECK(kind != NULL);
+    return o->init != NULL && o->init_size != kind->state_size
+               ? "its TR_INIT is of another kind"
+           : o->stream_at + sizeof(tr_stream *) > kind->state_size
+               ? "its state has no member `tr_stream *stream`"
+           : o->read_timeout < 0 || o->write_timeout < 0 || o->drain < 0
+               ? "a time in its options is negative"
+               : NULL;
 }
 
 /* Makes the record. The caller owns *out. */
 static tr_err server_new(tr_system *sys, const tr_actor_def *kind,
                          const tr_serve_options *o, tri_server **out)
 {
-    TR_TRY(check_options(kind, o));
+    TRI_CHECK(misfit(kind, o) == NULL);
     tri_server *it = tri_mem_calloc(&sys->mem, sizeof(*it) + kind->state_size);
     *out = it;
     if (it == NULL) {
@@ -400,6 +405,14 @@ static tr_err server_new(tr_system *sys, const tr_actor_def *kind,
 static tr_ref nobody(tr_err err)
 {
     return (tr_ref){.id = (uint64_t)err};
+}
+
+/* Returns nobody, and says why. */
+static tr_ref refuse(tr_from from, const tr_actor_def *kind, const char *why)
+{
+    tri_error_set(tri_from_is_ctx(from) ? from.ctx : NULL,
+                  "cannot serve %s: %s", kind->name, why);
+    return nobody(TR_EINVAL);
 }
 
 /* Spawns the server's actor, which takes the listener. */
@@ -446,7 +459,12 @@ tr_ref(tr_serve)(tr_from from, const char *address, const tr_actor_def *kind,
     if (!tri_options_copy(&o, sizeof(o),
                           TRI_SIZE_THROUGH(tr_serve_options, init_size),
                           options)) {
-        return nobody(TR_EINVAL);
+        return refuse(from, kind,
+                      "its options are of another version of Troupe");
+    }
+    const char *why = misfit(kind, &o);
+    if (why != NULL) {
+        return refuse(from, kind, why);
     }
     tr_err err = server_new(sys, kind, &o, &it);
     if (err == TR_OK) {

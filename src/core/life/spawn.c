@@ -139,6 +139,22 @@ static inline tr_err prepare_first_state(tri_worker *worker, tri_cell *parent,
     return tri_props_share(worker, parent, def, o, &cell->props);
 }
 
+/*
+ * True if an actor with these options has the same path in the next run, by
+ * which a store finds its state again: no part of the path is a number that
+ * the system has chosen. parent is NULL above the root.
+ */
+static bool has_lasting_path(tri_cell *parent, const tr_spawn_options *o)
+{
+    bool lasts = o->name != NULL;
+    for (tri_cell *up; lasts && parent != NULL && !tri_cell_is_virtual(parent);
+         parent = up) {
+        up = tri_cell_parent(parent);
+        lasts = up == NULL || parent->name != NULL;  // the root has no name
+    }
+    return lasts;
+}
+
 /* Sets name, props, pool, limits and handles of the cell. */
 static __attribute__((noinline)) tr_err prepare_options(
     tri_caller *caller, tri_cell *parent, tri_cell *cell,
@@ -153,6 +169,9 @@ static __attribute__((noinline)) tr_err prepare_options(
         }
     }
     TRI_CHECK(cell->props == NULL);
+    if (o->storage != NULL && !has_lasting_path(parent, o)) {
+        return TR_EINVAL;
+    }
     TR_TRY(tri_props_share(worker, parent, def, o, &cell->props));
     TR_TRY(choose_pool(caller->sys, cell, o, flags));
     if (o->ends_system) {
@@ -316,7 +335,7 @@ static const char *misfit(const tr_spawn_options *o)
 }
 
 /* Returns what was wrong and what to do; o is NULL if it was not readable. */
-static const char *refusal_text(const tr_actor_def *def,
+static const char *refusal_text(tri_cell *parent, const tr_actor_def *def,
                                 const tr_spawn_options *o, tr_err err)
 {
     switch ((int)err) {
@@ -340,14 +359,22 @@ static const char *refusal_text(const tr_actor_def *def,
                    ? "its TR_INIT is of another kind"
                : !tri_storable(def, o)
                    ? "a stored state needs TR_STATE, not a plain struct"
+               : o->storage != NULL && o->name == NULL
+                   ? "a stored state is found again by the name of its actor: "
+                     "give it a .name"
+               : o->storage != NULL && !has_lasting_path(parent, o)
+                   ? "a stored state is found again by the path of its actor: "
+                     "give each actor above it a .name"
                    : misfit(o);
     default:
         return tr_strerror(err);
     }
 }
 
-/* Sets the error text of the caller and returns the error. */
-static __attribute__((noinline)) tr_ref refuse(tr_ctx *ctx,
+/*
+ * Sets the error text of the caller and returns the error. top is as in spawn.
+ */
+static __attribute__((noinline)) tr_ref refuse(tr_ctx *ctx, tri_cell *top,
                                                const tr_actor_def *def,
                                                const tr_spawn_options *o,
                                                tr_err err)
@@ -355,11 +382,12 @@ static __attribute__((noinline)) tr_ref refuse(tr_ctx *ctx,
     TRI_CHECK(err != TR_OK);
     bool named = o != NULL && o->name != NULL;
     const char *kind = def != NULL ? def->name : "an unknown kind";
+    tri_cell *parent = top != NULL ? top : ctx != NULL ? ctx->cell : NULL;
     tri_error_set(ctx, "cannot spawn %s%s%.*s%s%s%s: %s", kind,
                   named ? " \"" : "", TRI_NAME_MAX, named ? o->name : "",
                   named ? "\"" : "", err == TR_ENOENT ? " on dispatcher " : "",
                   err == TR_ENOENT ? o->dispatcher : "",
-                  refusal_text(def, o, err));
+                  refusal_text(parent, def, o, err));
     return error_ref(err);
 }
 
@@ -391,9 +419,10 @@ spawn(tr_from from, tri_cell *top, const tr_actor_def *def,
     if (o != NULL && o->watch && caller.ctx != NULL && ref.cell != 0) {
         tr_watch(caller.ctx, ref);
     }
-    return TRI_LIKELY(ref.cell != 0) ? ref
-                                     : refuse(caller.ctx, known ? def : NULL,
-                                              known ? o : NULL, (tr_err)ref.id);
+    return TRI_LIKELY(ref.cell != 0)
+               ? ref
+               : refuse(caller.ctx, top, known ? def : NULL, known ? o : NULL,
+                        (tr_err)ref.id);
 }
 
 /* Spawns for a caller that was compiled with another version of the options. */

@@ -311,7 +311,7 @@ static void test_plain_struct_as_stored_state(void **state)
     SAYS(tr_error_text(s->sys), "cannot host plain",
          "a stored state needs TR_STATE");
     // Nor by way of the options of one that can be stored.
-    tr_ref good = tr_spawn(s->sys, novice, .storage = store);
+    tr_ref good = tr_spawn(s->sys, novice, .name = "n", .storage = store);
     assert_int_equal(tr_ref_err(good), TR_OK);
     ref = tr_spawn(s->sys, plain, .storage = store);
     assert_int_equal(tr_ref_err(ref), TR_EINVAL);
