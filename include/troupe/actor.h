@@ -657,18 +657,21 @@ TR_MESSAGE(tr_ask_failed, (tr_ref, to), (uint32_t, err), (const char *, text));
 #define tr_try_tell(from, to, ...)                                             \
     TR_SEND_(tr_try_tell, from, to, __VA_ARGS__, )
 #define TR_SEND_(verb, from, to, T, ...)                                       \
-    __extension__(verb)((from), (to), &T##_tr_type, &(const T){__VA_ARGS__})
+    __extension__(verb)(TR_FROM_(#verb, from), (to), &T##_tr_type,             \
+                        &(const T){__VA_ARGS__})
 #define tr_tell_urgent(from, to, priority, ...)                                \
     TR_URGENT_(from, to, priority, __VA_ARGS__, )
 #define TR_URGENT_(from, to, priority, T, ...)                                 \
-    __extension__(tr_tell_urgent)((from), (to), (priority), &T##_tr_type,      \
+    __extension__(tr_tell_urgent)(TR_FROM_("tr_tell_urgent", from), (to),      \
+                                  (priority), &T##_tr_type,                    \
                                   &(const T){__VA_ARGS__})
 
 #define tr_ask(from, to, out, timeout, ...)                                    \
     TR_ASK_(from, to, out, timeout, __VA_ARGS__, )
 #define TR_ASK_(from, to, out, timeout, T, ...)                                \
-    __extension__(tr_ask)((from), (to), TR_OUT_(T, out), (timeout),            \
-                          &T##_tr_type, &(const T){__VA_ARGS__}, TR_HERE)
+    __extension__(tr_ask)(TR_FROM_("tr_ask", from), (to), TR_OUT_(T, out),     \
+                          (timeout), &T##_tr_type, &(const T){__VA_ARGS__},    \
+                          TR_HERE)
 
 #define tr_async(ctx, to, timeout, ...)                                        \
     TR_ASYNC_(ctx, to, timeout, __VA_ARGS__, )

@@ -61,8 +61,30 @@
 /* A wrong pointer is only a warning before gcc 14; these make it an error. */
 #define TR_CTX(ctx) _Generic((ctx), tr_ctx *: (ctx))
 #define TR_DEF(A) _Generic(&(A), const tr_actor_def *: &(A))
+/* An assertion as a part of an expression; it is reported before the rest. */
+#define TR_ASSERTED_(cond, text)                                               \
+    ((void)sizeof(struct {                                                     \
+        TR_STATIC_ASSERT_(cond, text);                                         \
+        char tr_unused;                                                        \
+    }))
+/*
+ * The first argument of `call`. A ref there is the usual mistake, after which
+ * the other arguments cannot be parsed.
+ */
+#define TR_FROM_(call, from)                                                   \
+    (TR_ASSERTED_(_Generic((from), tr_ref: 0, default: 1),                     \
+                  call " begins with ctx, sys or probe; then comes the ref"),  \
+     (from))
+/* T is not a TR_REQUEST. */
+#define TR_REQUESTED_(T)                                                       \
+    TR_ASSERTED_(_Generic((T##_tr_reply *)0, tr_not_a_request *: 0,            \
+                          default: 1),                                         \
+                 #T " has no answer: declare it with TR_REQUEST(" #T           \
+                    ", Answer, ...), or send it with tr_tell")
 /* Checks that out can take the answer to request T, or is NULL. */
-#define TR_OUT_(T, out) _Generic((out), T##_tr_reply *: (out), void *: (out))
+#define TR_OUT_(T, out)                                                        \
+    (TR_REQUESTED_(T),                                                         \
+     _Generic((out), T##_tr_reply *: (out), void *: (out)))
 
 /* Makes an options struct for one call. */
 #define TR_OPTIONS(type, ...) (&(const type){.size = sizeof(type), __VA_ARGS__})
@@ -74,7 +96,7 @@
     (sizeof(#__VA_ARGS__) > 1 ? TR_OPTIONS(type, __VA_ARGS__)                  \
                               : (const type *)0)
 /* The description of T, which must be a TR_REQUEST. */
-#define TR_ASKED_(T) (&T##_tr_type + 0 * sizeof(T##_tr_reply *))
+#define TR_ASKED_(T) (TR_REQUESTED_(T), &T##_tr_type)
 
 #endif /* !__cplusplus */
 

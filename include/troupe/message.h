@@ -405,11 +405,14 @@ TR_KIND_IS_(tr_blob, TR_KIND_BLOB)
         T##_tr_fields, reply_type}
 
 #ifndef __cplusplus
+/* Stands for the reply of a message that is not a request. */
+typedef struct tr_not_a_request tr_not_a_request;
 #define TR_NOT_EMPTY_(T, E, n)
 #define TR_CONSTANT_ static const
 #define TR_SIZE_(T) sizeof(T)
 #define TR_STRUCT_(T, ...)                                                     \
     __extension__ typedef struct T { TR_EACH(TR_DECL, T, __VA_ARGS__) } T;     \
+    typedef tr_not_a_request T##_tr_reply __attribute__((unused));             \
     TR_TYPE_(T, NULL, __VA_ARGS__)
 #define TR_ASKABLE_(T, R, ...)                                                 \
     typedef R T##_tr_reply;                                                    \

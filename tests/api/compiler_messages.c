@@ -103,8 +103,8 @@ tr_err body(tr_system *sys, tr_ref to)
     to = tr_spawn(sys, counter, .sum = 1);
 #endif
 #if CASE == 9
-    // gcc: unknown type name 'Tick_tr_reply'
-    // clang: unknown type name 'Tick_tr_reply'
+    // gcc: Tick has no answer: declare it with TR_REQUEST(Tick, Answer, ...)
+    // clang: Tick has no answer: declare it with TR_REQUEST(Tick, Answer, ...)
     return tr_ask(sys, to, NULL, 0, Tick);
 #endif
 #if CASE == 10

@@ -115,6 +115,40 @@ TR_ACTOR(first, Counter, on_tick);
 TR_MESSAGE(a_name_that_is_longer_than_all_of_32, (uint32_t, n));
 #endif
 
+TR_REQUEST(Read, Tick);
+
+tr_err call(tr_system *sys, tr_ctx *ctx, tr_ref to);
+
+tr_err call(tr_system *sys, tr_ctx *ctx, tr_ref to)
+{
+    Tick tick;
+    (void)sys, (void)ctx, (void)to, (void)tick;
+#if CASE == 19 /* an ask of a message that has no answer */
+    // both: Tick has no answer: declare it with TR_REQUEST(Tick, Answer, ...)
+    // call: tr_ask
+    return tr_ask(sys, to, NULL, 0, Tick);
+#endif
+#if CASE == 20 /* the same, with room for an answer */
+    // both: Tick has no answer: declare it with TR_REQUEST(Tick, Answer, ...)
+    // call: tr_ask
+    // more: the type of the answer is unknown
+    return tr_ask(sys, to, &tick, 0, Tick);
+#endif
+#if CASE == 21 /* the same without waiting */
+    // both: Tick has no answer: declare it with TR_REQUEST(Tick, Answer, ...)
+    // call: tr_async
+    (void)tr_async(ctx, to, 0, Tick);
+#endif
+#if CASE == 22 /* a tell without its first argument */
+    // both: tr_tell begins with ctx, sys or probe; then comes the ref
+    // call: tr_tell
+    // more: all other arguments are at a wrong place
+    tr_tell(to, Tick);
+#endif
+    tr_tell(sys, to, Tick);
+    return tr_ask(ctx, to, &tick, 0, Read);
+}
+
 TR_ACTOR(counter, Counter, TR_ON(Tick, on_tick), TR_HOOK(pre_start, start));
 
 int main(void)
