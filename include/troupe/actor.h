@@ -409,7 +409,9 @@ TR_API const char *tr_error_text(tr_from from);
 /*
  * Returns the part of tr_error_text that says why, for people: the text that an
  * actor has refused or failed with, or tr_strerror, without type, path, place
- * and advice. It is the whole text if the call was no request.
+ * and advice. If the actor has refused with TR_OR_REFUSE, it is the reason of
+ * the call that had failed there. It is the whole text if the call was no
+ * request.
  */
 TR_API const char *tr_error_reason(tr_from from);
 

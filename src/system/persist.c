@@ -292,9 +292,10 @@ tr_err(tr_persist)(tr_ctx *ctx, void *self, const void *next, const char *site)
     const tr_type *type = tri_state_type(ctx);
     TR_TRY(tri_store_request_may_ask(ctx, "tr_persist", site));
     if (type == NULL || tri_first_behaviour(ctx->cell)->def->applier_count) {
-        tri_error_set(ctx, "tr_persist at %s: %s", site,
-                      type == NULL ? "the state has no schema: TR_STATE"
-                                   : "the state is made of events: tr_emit");
+        const char *why = type == NULL ? "the state has no schema: TR_STATE"
+                                       : "the state is made of events: tr_emit";
+        tri_error_set(ctx, "tr_persist at %s: %s", site, why);
+        tri_error_set_reason(ctx, why);
         return TR_ESTORAGE;
     }
     // The copy is made first: after the save nothing may fail any more.

@@ -170,6 +170,7 @@ static void publish(tr_ctx *ctx, tri_store_request *request,
 static tr_err refuse(tr_ctx *ctx, const char *site, const char *why)
 {
     tri_error_set(ctx, "tr_remind at %s: %s", site, why);
+    tri_error_set_reason(ctx, why);
     return TR_EINVAL;
 }
 

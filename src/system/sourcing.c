@@ -134,6 +134,7 @@ static tr_err append_request(tr_ctx *ctx, const tr_event *events,
 static tr_err refuse(tr_ctx *ctx, tr_err err, const char *site, const char *why)
 {
     tri_error_set(ctx, "tr_emit at %s: %s", site, why);
+    tri_error_set_reason(ctx, why);
     return err;
 }
 

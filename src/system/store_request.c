@@ -403,6 +403,7 @@ tr_err tri_store_request_may_ask(tr_ctx *ctx, const char *call,
                       "%s at %s: this actor has no storage; give it "
                       "one with .storage at tr_spawn or tr_host",
                       call, site);
+        tri_error_set_reason(ctx, "this actor has no storage");
         return TR_ESTORAGE;
     }
     if (!tri_can_park(ctx)) {

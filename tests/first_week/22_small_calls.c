@@ -17,6 +17,7 @@
 TR_MESSAGE(Number, (int32_t, n));
 TR_REQUEST(Double, Number, (int32_t, n), (const char *, note));
 TR_REQUEST(Sum, Number, (tr_ref, to), (int32_t, count));
+TR_REQUEST(Through, Number, (int32_t, deep), (int32_t, n));
 TR_MESSAGE(Start, (tr_ref, to));
 TR_MESSAGE(Picture, (tr_blob, pixels));
 TR_MESSAGE(Crash);
@@ -95,8 +96,25 @@ static tr_err on_crash(tr_ctx *ctx, Desk *self, const Crash *m)
     return tr_fail(ctx, TR_EFAILED, "as told");
 }
 
-TR_ACTOR(desk, Desk, TR_ON(Double, on_double), TR_ON(Number, on_number),
-         TR_ON(Sum, on_sum), TR_ON(Start, on_start), TR_ON(Crash, on_crash));
+/* Asks the next desk, and that one the next, and the last one for Double. */
+static tr_err on_through(tr_ctx *ctx, Desk *self, const Through *m)
+{
+    Number number;
+    if (m->deep == 0) {
+        TR_OR_REFUSE(ctx, m, m->n == 0 ? TR_EUSER : TR_OK);
+        TR_OR_REFUSE(ctx, m,
+                     tr_ask(ctx, self->to, &number, 0, Double, .n = m->n));
+    } else {
+        TR_OR_REFUSE(ctx, m,
+                     tr_ask(ctx, self->to, &number, 0, Through,
+                            .deep = m->deep - 1, .n = m->n));
+    }
+    return tr_reply(ctx, m, .n = number.n);
+}
+
+TR_ACTOR(desk, Desk, TR_ON(Through, on_through), TR_ON(Double, on_double),
+         TR_ON(Number, on_number), TR_ON(Sum, on_sum), TR_ON(Start, on_start),
+         TR_ON(Crash, on_crash));
 
 typedef struct fixture {
     tr_system *sys;
@@ -185,6 +203,28 @@ static void test_a_reason_without_decoration(void **state)
     assert_non_null(strstr(tr_error_text(it.sys), "-3 is below zero"));
     assert_int_equal(tr_ask(it.sys, TR_NOBODY, &number, 0, Double), TR_ENOENT);
     assert_string_equal(tr_error_reason(it.sys), tr_strerror(TR_ENOENT));
+    close_fixture(it);
+}
+
+/* TR_OR_REFUSE adds its expression to the text, and not to the reason. */
+static void test_a_reason_through_tr_or_refuse(void **state)
+{
+    (void)state;
+    fixture it = open_fixture();
+    tr_ref ref = tr_spawn(it.sys, desk);
+    for (int32_t deep = 0; deep < 3; deep++) {
+        ref = tr_spawn(it.sys, desk, TR_INIT(desk, ref));
+        assert_int_equal(
+            tr_ask(it.sys, ref, NULL, 0, Through, .deep = deep, .n = -3),
+            TR_EINVAL);
+        assert_string_equal(tr_error_reason(it.sys), "-3 is below zero");
+        assert_non_null(strstr(tr_error_text(it.sys), "tr_ask(ctx, self->to"));
+        assert_non_null(strstr(tr_error_text(it.sys), "22_small_calls.c:"));
+        assert_int_equal(
+            tr_ask(it.sys, ref, NULL, 0, Through, .deep = deep, .n = 0),
+            TR_EUSER);
+        assert_string_equal(tr_error_reason(it.sys), tr_strerror(TR_EUSER));
+    }
     close_fixture(it);
 }
 
@@ -322,6 +362,7 @@ int main(void)
         cmocka_unit_test(test_a_probe_that_does_not_reply),
         cmocka_unit_test(test_a_callback_gets_its_data),
         cmocka_unit_test(test_a_reason_without_decoration),
+        cmocka_unit_test(test_a_reason_through_tr_or_refuse),
         cmocka_unit_test(test_nobody_is_nobody),
         cmocka_unit_test(test_restarts_without_a_limit),
         cmocka_unit_test(test_awaiting_all_futures),

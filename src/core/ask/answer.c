@@ -14,6 +14,7 @@
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
@@ -126,8 +127,24 @@ void tri_answer_error(tri_worker *worker, tr_msg *msg, tr_err err,
     send_answer(worker, asker, msg, flags);
 }
 
-void tri_answer_error_borrow(tri_worker *worker, tr_msg *msg, tr_err err,
-                             const char *text)
+/* Returns both texts one behind the other, from malloc; NULL: no memory. */
+static char *text_with_reason(const char *text, const char *reason)
+{
+    size_t size = strlen(text) + 1, reason_size = strlen(reason) + 1;
+    char *both = malloc(size + reason_size);
+    if (both != NULL) {
+        memcpy(both, text, size);
+        memcpy(both + size, reason, reason_size);
+    }
+    return both;
+}
+
+/*
+ * Answers a request with an error; msg stays the caller's. text may be NULL;
+ * reason is NULL or the part of text that is for people.
+ */
+static void answer_error_borrow(tri_worker *worker, tr_msg *msg, tr_err err,
+                                const char *text, const char *reason)
 {
     TRI_CHECK((msg->item.flags & TRI_MSG_ANSWERED) == 0);
     tr_msg *answer =
@@ -139,10 +156,23 @@ void tri_answer_error_borrow(tri_worker *worker, tr_msg *msg, tr_err err,
         return;
     }
     *tri_msg_ask(answer) = *tri_msg_ask(msg);
-    tri_msg_become_error(answer, err, text != NULL ? strdup(text) : NULL);
+    char *copy = text == NULL     ? NULL
+                 : reason != NULL ? text_with_reason(text, reason)
+                                  : strdup(text);
+    tri_msg_become_error(answer, err, copy);
+    if (copy != NULL && reason != NULL) {
+        ((tri_error_reply *)(void *)answer->payload)->reason_at =
+            (uint32_t)strlen(text) + 1;
+    }
     msg->item.flags |= TRI_MSG_ANSWERED;
     answer->sender = (tr_ref){0};
     send_answer(worker, msg->sender, answer, tri_msg_ask(msg)->answer_flags);
+}
+
+void tri_answer_error_borrow(tri_worker *worker, tr_msg *msg, tr_err err,
+                             const char *text)
+{
+    answer_error_borrow(worker, msg, err, text, NULL);
 }
 
 /*
@@ -272,7 +302,10 @@ tr_err tr_refuse_with(tr_ctx *ctx, const void *m, tr_err err, uint32_t mark,
     if (why != NULL) {
         tri_text_add(&out, ": %s", why);
     }
-    tri_answer_error_borrow(ctx->worker, msg, answered, text);
+    const char *reason = why == NULL                ? tr_strerror(err)
+                         : ctx->fail_reason != NULL ? ctx->fail_reason
+                                                    : why;
+    answer_error_borrow(ctx->worker, msg, answered, text, reason);
     return TR_OK;
 }
 

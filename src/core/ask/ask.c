@@ -175,6 +175,9 @@ tr_err tri_ask_take_reply(tr_ctx *ctx, tri_wait *wait, void *out)
         tri_error_reply *error = (tri_error_reply *)(void *)reply->payload;
         tr_err err = error->err;
         tri_ask_set_error(ctx, wait, err, error->text);
+        if (error->reason_at != 0) {
+            tri_error_set_reason(ctx, error->text + error->reason_at);
+        }
         tri_msg_free(&ctx->worker->cache, reply);
         return err;
     }

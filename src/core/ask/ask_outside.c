@@ -61,6 +61,9 @@ static tr_err take_reply(tr_from from, tr_ref to, tr_msg *reply,
         tri_error_reply *error = (tri_error_reply *)(void *)reply->payload;
         err = error->err;
         set_error(from, to, type, site, err, error->text);
+        if (error->reason_at != 0) {
+            tri_error_set_reason(NULL, error->text + error->reason_at);
+        }
     } else if (reply->item.type->schema != type->reply->schema) {
         err = TR_ESCHEMA;
         set_error(from, to, type, site, err, reply->item.type->name);

@@ -121,7 +121,7 @@ void tri_msg_become_error(tr_msg *msg, tr_err err, char *text_taken)
     if (msg->item.flags & TRI_MSG_BLOBS) {
         tri_pack_release(msg->item.type, msg->payload);
     }
-    tri_error_reply error = {err, text_taken};
+    tri_error_reply error = {.err = err, .text = text_taken};
     memcpy(msg->payload, &error, sizeof(error));
     msg->item.type = NULL;
     msg->item.kind = TRI_ITEM_REPLY;

@@ -95,7 +95,9 @@ _Static_assert(sizeof(tri_ask) == TRI_BLOCK_ALIGN, "keeps the alignment");
 /* The payload of a reply that is an error. */
 typedef struct tri_error_reply {
     tr_err err;
-    char *text;  // from malloc, or NULL
+    uint32_t reason_at;  // where in text the plain reason begins, behind the
+                         // zero of the whole text; 0: there is only one text
+    char *text;          // from malloc, or NULL
 } tri_error_reply;
 
 /* Returns the tri_ask of a request. */
