@@ -226,4 +226,14 @@ TR_END_DECLS
         if (tr_must_ != TR_OK) tr_must_fail(TR_HERE, tr_must_, tr_mark_);      \
     } while (0)
 
+/*
+ * Calls and ignores the error, such as that of a last tr_write to a connection
+ * that may be gone. A cast to void does not quiet gcc.
+ */
+#define TR_IGNORE(...)                                                         \
+    do {                                                                       \
+        tr_err tr_ignored_ = (__VA_ARGS__);                                    \
+        (void)tr_ignored_;                                                     \
+    } while (0)
+
 #endif

@@ -228,6 +228,18 @@ static void test_a_reason_through_tr_or_refuse(void **state)
     close_fixture(it);
 }
 
+/* The compiler does not warn of it, and the call is made. */
+static void test_an_error_is_ignored_on_purpose(void **state)
+{
+    (void)state;
+    fixture it = open_fixture();
+    tr_ref ref = tr_spawn(it.sys, desk, TR_INIT(desk, tr_probe_ref(it.probe)));
+    TR_IGNORE(tr_try_tell(it.sys, TR_NOBODY, Number, .n = 1));
+    TR_IGNORE(tr_try_tell(it.sys, ref, Start, .to = tr_spawn(it.sys, desk)));
+    assert_int_equal(tr_expect(it.probe, TR_SECONDS(30), Number)->n, 1008);
+    close_fixture(it);
+}
+
 static void test_nobody_is_nobody(void **state)
 {
     (void)state;
@@ -363,6 +375,7 @@ int main(void)
         cmocka_unit_test(test_a_callback_gets_its_data),
         cmocka_unit_test(test_a_reason_without_decoration),
         cmocka_unit_test(test_a_reason_through_tr_or_refuse),
+        cmocka_unit_test(test_an_error_is_ignored_on_purpose),
         cmocka_unit_test(test_nobody_is_nobody),
         cmocka_unit_test(test_restarts_without_a_limit),
         cmocka_unit_test(test_awaiting_all_futures),
