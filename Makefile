@@ -241,7 +241,7 @@ bench-peers: deps-bench build/release/build.ninja
 
 # ---- installing ----
 
-# Says what it builds while it does: there are about two hundred steps.
+# Says what it builds while it does: there are some hundred steps.
 install: deps-install build/release/build.ninja
 	$(Q)echo 'building libtroupe (release) in build/release'
 	$(Q)NINJA_STATUS='[%f of %t, %e s] ' cmake --build build/release \
