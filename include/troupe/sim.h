@@ -23,17 +23,18 @@ typedef struct tr_close_report tr_close_report;  // system.h
  * when a node is killed, its disk may lose whatever was not synced, in whole or
  * in sectors, and the other ends of its streams see a reset or silence.
  *
- * Faults of links, and `delay`, concern the streams between nodes. Faults of
- * messages happen only in the library's own scenarios.
+ * Faults of links, and `delay`, concern the streams and the datagrams between
+ * nodes. The other faults of messages strike datagrams (udp.h); streams carry
+ * their bytes whole and in order.
  */
 typedef struct tr_faults {
     size_t size;
-    double drop, delay, reorder, bit_flip;      // a message between nodes
+    double drop, delay, reorder, bit_flip;      // a datagram between nodes
     double partition, half_open;                // per step: links are cut
     double disk_error, torn_write, lost_write;  // a file operation
     double node_kill, node_pause, clock_skew;   // per step
     tr_nanos delay_max, pause_max;              // default 1 s, 10 s
-    double duplicate;                           // a message comes twice
+    double duplicate;                           // a datagram comes twice
     double slow_link, clog;                     // per step: delayed, held back
     double disk_full, disk_slow;                // a file operation
     double misdirected_write, disk_bit_flip;    // written elsewhere; read wrong

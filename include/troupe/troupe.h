@@ -19,5 +19,6 @@
 #include <troupe/supervise.h>
 #include <troupe/system.h>
 #include <troupe/test.h>
+#include <troupe/udp.h>
 
 #endif

@@ -11,6 +11,7 @@
 #include "base/check.h"
 
 static const char tcp[] = "tcp://";
+static const char udp[] = "udp://";  // as long as tcp
 static const char unix_path[] = "unix:";
 
 /* Reads a port that ends the text. Returns false if it is not one. */
@@ -49,7 +50,8 @@ tr_err tri_address_split(const char *text, tri_address *out)
         out->is_unix = true;
         return take_host(out, text, strlen(text)) ? TR_OK : TR_EINVAL;
     }
-    if (strncmp(text, tcp, sizeof(tcp) - 1) != 0) {
+    out->is_udp = strncmp(text, udp, sizeof(udp) - 1) == 0;
+    if (!out->is_udp && strncmp(text, tcp, sizeof(tcp) - 1) != 0) {
         return TR_EINVAL;
     }
     text += sizeof(tcp) - 1;
@@ -69,15 +71,16 @@ void tri_address_join(const tri_address *address,
 {
     TRI_CHECK(address != NULL);
     const char *host = address->host;
+    const char *scheme = address->is_udp ? udp : tcp;
     int size;
     if (address->is_unix) {
         size = snprintf(out, TRI_STREAM_ADDRESS_MAX, "%s%s", unix_path, host);
     } else if (strchr(host, ':') != NULL) {
-        size = snprintf(out, TRI_STREAM_ADDRESS_MAX, "%s[%s]:%" PRIu16, tcp,
+        size = snprintf(out, TRI_STREAM_ADDRESS_MAX, "%s[%s]:%" PRIu16, scheme,
                         host, address->port);
     } else {
-        size = snprintf(out, TRI_STREAM_ADDRESS_MAX, "%s%s:%" PRIu16, tcp, host,
-                        address->port);
+        size = snprintf(out, TRI_STREAM_ADDRESS_MAX, "%s%s:%" PRIu16, scheme,
+                        host, address->port);
     }
     if (size < 0 || size >= TRI_STREAM_ADDRESS_MAX) {
         out[0] = '\0';

@@ -31,14 +31,17 @@ static tr_err read_unix(const tri_address *from, struct sockaddr_storage *out,
     return TR_OK;
 }
 
-tr_err tri_posix_address_read(const char *text, struct sockaddr_storage *out,
-                              uint32_t *size)
+tr_err tri_posix_address_read(const char *text, bool is_udp,
+                              struct sockaddr_storage *out, uint32_t *size)
 {
     TRI_CHECK(out != NULL);
     TRI_CHECK(size != NULL);
     tri_address parts;
     memset(out, 0, sizeof(*out));
     TR_TRY(tri_address_split(text, &parts));
+    if (parts.is_udp != is_udp) {
+        return TR_EINVAL;
+    }
     if (parts.is_unix) {
         return read_unix(&parts, out, size);
     }
@@ -60,10 +63,10 @@ tr_err tri_posix_address_read(const char *text, struct sockaddr_storage *out,
 }
 
 void tri_posix_address_write(const struct sockaddr_storage *at, uint32_t size,
-                             char out[TRI_STREAM_ADDRESS_MAX])
+                             bool is_udp, char out[TRI_STREAM_ADDRESS_MAX])
 {
     TRI_CHECK(at != NULL);
-    tri_address parts = {0};
+    tri_address parts = {.is_udp = is_udp};
     const struct sockaddr_in *in = (const void *)at;
     const struct sockaddr_in6 *in6 = (const void *)at;
     const struct sockaddr_un *un = (const void *)at;
@@ -129,7 +132,7 @@ tr_err tri_posix_resolve(tri_world *world, const char *address,
          it = it->ai_next) {
         struct sockaddr_storage at = {0};
         memcpy(&at, it->ai_addr, it->ai_addrlen);
-        tri_posix_address_write(&at, it->ai_addrlen, out[*count]);
+        tri_posix_address_write(&at, it->ai_addrlen, parts.is_udp, out[*count]);
         *count += out[*count][0] != '\0';
     }
     freeaddrinfo(list);

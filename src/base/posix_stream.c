@@ -74,6 +74,24 @@ static void ready_give(tri_stream *stream, uint32_t direction)
     atomic_fetch_or_explicit(&stream->ready, direction, memory_order_relaxed);
 }
 
+bool tri_posix_stream_take(tri_stream *stream, uint32_t direction)
+{
+    // Acquire and release: as in ready_take.
+    uint32_t before = atomic_fetch_and_explicit(
+        &stream->ready, ~(direction | TRI_FD_ERROR), memory_order_acq_rel);
+    return (before & mask_of(direction)) != 0;
+}
+
+void tri_posix_stream_give(tri_stream *stream, uint32_t direction)
+{
+    ready_give(stream, direction);
+}
+
+int tri_posix_stream_fd(const tri_stream *stream)
+{
+    return stream->fd;
+}
+
 /* ---- waiting ---- */
 
 /* Calls the waiter of a direction, if there is one. */
@@ -140,8 +158,7 @@ bool tri_posix_stream_cancel(tri_stream *stream, uint32_t direction,
 
 /* ---- making and closing ---- */
 
-/* Returns the tr_err for an errno of a socket's call. */
-static tr_err stream_err(int number)
+tr_err tri_posix_stream_err(int number)
 {
     switch (number) {
     case EAGAIN:
@@ -173,9 +190,8 @@ static tr_err stream_err(int number)
     }
 }
 
-/* Makes the stream of a socket. Takes fd: closes it on an error. */
-static tr_err stream_new(tri_poller *poller, int fd, uint32_t ready,
-                         tri_stream **out)
+tr_err tri_posix_stream_new(tri_poller *poller, int fd, uint32_t ready,
+                            tri_stream **out)
 {
     TRI_CHECK(fd >= 0);
     tri_stream *stream = calloc(1, sizeof(*stream));
@@ -209,7 +225,7 @@ static void no_delay(int fd, int family)
 static tr_err socket_of(const struct sockaddr_storage *at, int *fd)
 {
     *fd = socket(at->ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    return *fd >= 0 ? TR_OK : stream_err(errno);
+    return *fd >= 0 ? TR_OK : tri_posix_stream_err(errno);
 }
 
 static tr_err begin_listening(int fd, const struct sockaddr_storage *at,
@@ -222,7 +238,7 @@ static tr_err begin_listening(int fd, const struct sockaddr_storage *at,
     if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) != 0 ||
         bind(fd, (const struct sockaddr *)at, size) != 0 ||
         listen(fd, most) != 0) {
-        return stream_err(errno);
+        return tri_posix_stream_err(errno);
     }
     return TR_OK;
 }
@@ -236,14 +252,14 @@ tr_err tri_posix_stream_listen(tri_poller *poller, tri_stream **out,
     int fd;
 
     *out = NULL;
-    TR_TRY(tri_posix_address_read(address, &at, &size));
+    TR_TRY(tri_posix_address_read(address, false, &at, &size));
     TR_TRY(socket_of(&at, &fd));
     tr_err err = begin_listening(fd, &at, size, backlog);
     if (err != TR_OK) {
         (void)close(fd);
         return err;
     }
-    return stream_new(poller, fd, TRI_FD_READ, out);
+    return tri_posix_stream_new(poller, fd, TRI_FD_READ, out);
 }
 
 tr_err tri_posix_stream_accept(tri_stream *listener, tri_stream **out)
@@ -266,10 +282,11 @@ tr_err tri_posix_stream_accept(tri_stream *listener, tri_stream **out)
     }
     ready_give(listener, TRI_FD_READ);
     if (fd < 0) {
-        return stream_err(errno);
+        return tri_posix_stream_err(errno);
     }
     no_delay(fd, at.ss_family);
-    return stream_new(listener->poller, fd, TRI_FD_READ | TRI_FD_WRITE, out);
+    return tri_posix_stream_new(listener->poller, fd,
+                                TRI_FD_READ | TRI_FD_WRITE, out);
 }
 
 tr_err tri_posix_stream_connect(tri_poller *poller, tri_stream **out,
@@ -281,7 +298,7 @@ tr_err tri_posix_stream_connect(tri_poller *poller, tri_stream **out,
     int fd;
 
     *out = NULL;
-    TR_TRY(tri_posix_address_read(address, &at, &size));
+    TR_TRY(tri_posix_address_read(address, false, &at, &size));
     TR_TRY(socket_of(&at, &fd));
     TRI_CHECK(fd >= 0);
     no_delay(fd, at.ss_family);
@@ -289,11 +306,11 @@ tr_err tri_posix_stream_connect(tri_poller *poller, tri_stream **out,
     // listener is full, and the kernel would not tell when it has room.
     if (connect(fd, (const struct sockaddr *)&at, size) != 0 &&
         errno != EINPROGRESS && errno != EINTR) {
-        tr_err err = errno == EAGAIN ? TR_EFULL : stream_err(errno);
+        tr_err err = errno == EAGAIN ? TR_EFULL : tri_posix_stream_err(errno);
         (void)close(fd);
         return err;
     }
-    TR_TRY(stream_new(poller, fd, 0, out));
+    TR_TRY(tri_posix_stream_new(poller, fd, 0, out));
     (*out)->connecting = true;
     return TR_OK;
 }
@@ -317,7 +334,7 @@ tr_err tri_posix_stream_connected(tri_stream *stream)
         stream->connecting = false;
         return TR_OK;
     }
-    return stream_err(number);
+    return tri_posix_stream_err(number);
 }
 
 void tri_posix_stream_close(tri_stream *stream)
@@ -370,7 +387,7 @@ tr_err tri_posix_stream_read(tri_stream *stream, void *at, size_t size,
         ready_give(stream, TRI_FD_READ);
     }
     if (got < 0) {
-        return stream_err(errno);
+        return tri_posix_stream_err(errno);
     }
     *done = (size_t)got;
     return TR_OK;
@@ -410,7 +427,7 @@ tr_err tri_posix_stream_write(tri_stream *stream, const tri_piece *pieces,
         ready_give(stream, TRI_FD_WRITE);
     }
     if (put < 0) {
-        return stream_err(errno);
+        return tri_posix_stream_err(errno);
     }
     *done = (size_t)put;
     return TR_OK;
@@ -418,7 +435,8 @@ tr_err tri_posix_stream_write(tri_stream *stream, const tri_piece *pieces,
 
 tr_err tri_posix_stream_shutdown(tri_stream *stream)
 {
-    return shutdown(stream->fd, SHUT_WR) == 0 ? TR_OK : stream_err(errno);
+    return shutdown(stream->fd, SHUT_WR) == 0 ? TR_OK
+                                              : tri_posix_stream_err(errno);
 }
 
 void tri_posix_stream_address(tri_stream *stream, bool remote,
@@ -431,7 +449,10 @@ void tri_posix_stream_address(tri_stream *stream, bool remote,
                      : getsockname(stream->fd, (struct sockaddr *)&at, &size);
 
     out[0] = '\0';
-    if (result == 0) {
-        tri_posix_address_write(&at, size, out);
+    int kind = 0;
+    socklen_t kind_size = sizeof(kind);
+    if (result == 0 &&
+        getsockopt(stream->fd, SOL_SOCKET, SO_TYPE, &kind, &kind_size) == 0) {
+        tri_posix_address_write(&at, size, kind == SOCK_DGRAM, out);
     }
 }

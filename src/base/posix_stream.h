@@ -2,13 +2,15 @@
  * posix_stream.h - streams of the real world: sockets.
  *
  * The functions are the stream_* entries of tri_world_ops; world.h has their
- * contracts. The last two are for posix_poller.c.
+ * contracts. Those after them are for posix_poller.c, and the last ones for
+ * the files posix_*.c that have other descriptors to wait for.
  *
  * Threads: as world.h says.
  */
 #ifndef TRI_BASE_POSIX_STREAM_H
 #define TRI_BASE_POSIX_STREAM_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -38,5 +40,23 @@ bool tri_posix_stream_cancel(tri_stream *stream, uint32_t direction,
 void tri_posix_stream_ready(tri_stream *stream, uint32_t bits);
 /* Frees a closed stream. Returns the next in the poller's list of those. */
 tri_stream *tri_posix_stream_free(tri_stream *stream);
+
+/*
+ * Makes the stream of a descriptor that does not block. `ready`: the TRI_FD_*
+ * that are worth a try. Takes fd: closes it on an error.
+ */
+tr_err tri_posix_stream_new(tri_poller *poller, int fd, uint32_t ready,
+                            tri_stream **out);
+/*
+ * Begins a call: clears the direction's bit and that of errors, which do not
+ * last on these descriptors. Returns false if the call would give
+ * TR_EWOULDBLOCK.
+ */
+bool tri_posix_stream_take(tri_stream *stream, uint32_t direction);
+/* Ends a call after which another one of the direction may succeed. */
+void tri_posix_stream_give(tri_stream *stream, uint32_t direction);
+int tri_posix_stream_fd(const tri_stream *stream);
+/* Returns the tr_err for an errno of a socket's call. */
+tr_err tri_posix_stream_err(int number);
 
 #endif

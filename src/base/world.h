@@ -1,7 +1,7 @@
 /*
  * world.h - the interface between Troupe and everything that is not
  * deterministic: time, random numbers, threads, waiting, descriptors, streams,
- * files.
+ * datagrams, files.
  *
  * The library gets these from a world and never calls the system directly.
  * world_posix.c is the real world, sim/world_sim.c the simulated one.
@@ -23,7 +23,8 @@ typedef struct tri_world tri_world;
 typedef struct tri_thread tri_thread;  // owned by the world until joined
 typedef struct tri_poller tri_poller;
 typedef struct tri_file tri_file;
-typedef struct tri_stream tri_stream;  // a connection, or a listener
+typedef struct tri_stream
+    tri_stream;  // a connection, a listener, or a socket of datagrams
 
 /* Readiness of a descriptor. */
 enum {
@@ -44,6 +45,7 @@ enum {
     /* Bytes of an address with its zero; a Unix path has up to 107. */
     TRI_STREAM_ADDRESS_MAX = 128,
     TRI_PIECES_MAX = 64,  // of which one stream_write takes bytes
+    TRI_UDP_MAX = 65507,  // bytes of a datagram: 64 KiB less the IPv4 headers
 };
 
 /* Bytes to write; borrowed for the call. The layout of struct iovec. */
@@ -236,6 +238,30 @@ typedef struct tri_world_ops {
     /* Disarms the waiter. False: its fn has been, or is about to be, called. */
     bool (*stream_cancel)(tri_stream *stream, uint32_t direction,
                           tri_waiter *waiter);
+
+    /*
+     * Datagrams. A socket of them is a stream for stream_wait, stream_cancel,
+     * stream_address and stream_close, and for none of the other calls.
+     * Addresses are "udp://127.0.0.1:7000" or "udp://[::1]:7000".
+     */
+
+    /* Opens a socket. Errors: TR_EEXIST (the address is in use). */
+    tr_err (*udp_open)(tri_poller *poller, tri_stream **out,
+                       const char *address);
+    /*
+     * Sends one datagram, which may be lost. Errors: TR_EWOULDBLOCK (wait for
+     * TRI_FD_WRITE), TR_EINVAL (also: more than TRI_UDP_MAX bytes, or than
+     * TRI_PIECES_MAX pieces), TR_EUNREACHABLE (no way).
+     */
+    tr_err (*udp_send)(tri_stream *socket, const char *to,
+                       const tri_piece *pieces, uint32_t count);
+    /*
+     * Takes one datagram and the address of its sender. Errors: TR_EWOULDBLOCK
+     * (wait for TRI_FD_READ), TR_ELIMIT (it has more than `size` bytes; those
+     * after *done are lost).
+     */
+    tr_err (*udp_receive)(tri_stream *socket, void *at, size_t size,
+                          size_t *done, char from[TRI_STREAM_ADDRESS_MAX]);
 
     /* Files. A read stores fewer bytes only at the end of the file. */
     tr_err (*file_open)(tri_world *world, tri_file **out, const char *path,

@@ -41,6 +41,7 @@
 #include "base/posix_file.h"
 #include "base/posix_poller.h"
 #include "base/posix_stream.h"
+#include "base/posix_udp.h"
 #include "base/rand.h"
 
 #define NANOS_PER_SECOND TR_SECONDS(1)
@@ -559,6 +560,9 @@ static const tri_world_ops posix_ops = {
     .stream_address = tri_posix_stream_address,
     .stream_wait = tri_posix_stream_wait,
     .stream_cancel = tri_posix_stream_cancel,
+    .udp_open = tri_posix_udp_open,
+    .udp_send = tri_posix_udp_send,
+    .udp_receive = tri_posix_udp_receive,
     .file_open = tri_posix_file_open,
     .file_close = tri_posix_file_close,
     .file_read = tri_posix_file_read,

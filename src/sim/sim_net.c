@@ -55,6 +55,7 @@ struct tri_sim_net {
     tri_sim_latency latency;
     tri_list packets;
     uint64_t in_flight;
+    net_link outside;  // all links of the workload; never disturbed
     net_link links[];  // nodes * nodes
 };
 
@@ -63,6 +64,14 @@ static net_link *link_of(tri_sim_net *net, uint32_t from, uint32_t to)
     TRI_CHECK(from < net->nodes);
     TRI_CHECK(to < net->nodes);
     return &net->links[(size_t)from * net->nodes + to];
+}
+
+/* Returns a link that may end at the workload. */
+static net_link *any_link_of(tri_sim_net *net, uint32_t from, uint32_t to)
+{
+    return from == TRI_SIM_NO_NODE || to == TRI_SIM_NO_NODE
+               ? &net->outside
+               : link_of(net, from, to);
 }
 
 static tr_nanos until(const tri_sim_net *net, tr_nanos span)
@@ -93,7 +102,7 @@ static void deliver_packet(packet *it)
     tri_sim_net *net = it->net;
 
     packet_take(it);  // first: the receiver may call tri_sim_net_forget
-    if (link_of(net, it->from, it->to)->cut_until <= net->sim->now) {
+    if (any_link_of(net, it->from, it->to)->cut_until <= net->sim->now) {
         net->deliver(net->user, it->from, it->to, it->bytes, it->size);
     }
     free(it);
@@ -102,7 +111,7 @@ static void deliver_packet(packet *it)
 static void on_arrival(tr_sim *sim, tri_sim_event *event)
 {
     packet *it = tri_container_of(event, packet, event);
-    net_link *link = link_of(it->net, it->from, it->to);
+    net_link *link = any_link_of(it->net, it->from, it->to);
 
     (void)sim;
     if (link->clogged) {
@@ -174,7 +183,8 @@ static tr_err launch(tri_sim_net *net, uint32_t from, uint32_t to,
                      const void *bytes, size_t size)
 {
     tr_sim *sim = net->sim;
-    net_link *link = link_of(net, from, to);
+    net_link *link = any_link_of(net, from, to);
+    bool disturbed = link != &net->outside;
     packet *it = malloc(sizeof(*it) + size);
 
     if (it == NULL) {
@@ -189,12 +199,12 @@ static tr_err launch(tri_sim_net *net, uint32_t from, uint32_t to,
     if (size > 0) {
         memcpy(it->bytes, bytes, size);
     }
-    if (tri_sim_strikes(sim, TRI_FAULT_bit_flip, from)) {
+    if (disturbed && tri_sim_strikes(sim, TRI_FAULT_bit_flip, from)) {
         flip_a_bit(it);
     }
     tr_nanos span = draw_span_of(net, link, from);
     tr_nanos due = until(net, span);
-    if (!tri_sim_strikes(sim, TRI_FAULT_reorder, from)) {
+    if (!disturbed || !tri_sim_strikes(sim, TRI_FAULT_reorder, from)) {
         due = (tr_nanos)tri_max((uint64_t)due, (uint64_t)link->last_due);
         link->last_due = due;
     }
@@ -207,12 +217,15 @@ static tr_err launch(tri_sim_net *net, uint32_t from, uint32_t to,
 tr_err tri_sim_net_send(tri_sim_net *net, uint32_t from, uint32_t to,
                         const void *bytes, size_t size)
 {
-    net_link *link = link_of(net, from, to);
+    net_link *link = any_link_of(net, from, to);
 
     if (size > TRI_SIM_MESSAGE_MAX) {
         return TR_EINVAL;
     }
     TRI_CHECK(bytes != NULL || size == 0);
+    if (link == &net->outside) {
+        return launch(net, from, to, bytes, size);
+    }
     if (link->cut_until > net->sim->now ||
         tri_sim_strikes(net->sim, TRI_FAULT_drop, from)) {
         return TR_OK;
@@ -428,6 +441,7 @@ tr_err tri_sim_net_new(tri_sim_net **out, tr_sim *sim, uint32_t nodes,
     net->latency = (tri_sim_latency){
         .least = LATENCY_LEAST, .most = LATENCY_MOST, .tail = LATENCY_TAIL};
     tri_list_init(&net->packets);
+    tri_list_init(&net->outside.held);
     for (uint32_t i = 0; i < nodes * nodes; i++) {
         net->links[i].clog_end.fn = on_clog_end;
         tri_list_init(&net->links[i].held);
@@ -444,6 +458,7 @@ void tri_sim_net_free(tri_sim_net *net)
     for (uint32_t node = 0; node < net->nodes; node++) {
         tri_sim_net_forget(net, node);
     }
+    forget_in(&net->packets, TRI_SIM_NO_NODE);
     for (uint32_t i = 0; i < net->nodes * net->nodes; i++) {
         tri_sim_event_cancel(net->sim, &net->links[i].clog_end);
     }

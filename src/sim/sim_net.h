@@ -44,7 +44,8 @@ void tri_sim_net_free(tri_sim_net *net);
 void tri_sim_net_latency(tri_sim_net *net, const tri_sim_latency *latency);
 
 /*
- * Sends a copy. TR_OK says nothing about its arrival.
+ * Sends a copy. TR_OK says nothing about its arrival. TRI_SIM_NO_NODE, the
+ * workload, may be an end, too: of what it sends or gets, only the time varies.
  * Errors: TR_EINVAL (size beyond TRI_SIM_MESSAGE_MAX), TR_ENOMEM.
  */
 tr_err tri_sim_net_send(tri_sim_net *net, uint32_t from, uint32_t to,
@@ -53,8 +54,7 @@ tr_err tri_sim_net_send(tri_sim_net *net, uint32_t from, uint32_t to,
 /*
  * For streams (sim_tcp.c), which carry their bytes themselves: whether a
  * segment that arrives now gets through, and how long one takes, with the
- * fault `delay`. TRI_SIM_NO_NODE, the workload, has links that are never
- * disturbed.
+ * fault `delay`. The workload has links that are never disturbed.
  */
 bool tri_sim_net_is_open(tri_sim_net *net, uint32_t from, uint32_t to);
 tr_nanos tri_sim_net_draw(tri_sim_net *net, uint32_t from, uint32_t to);

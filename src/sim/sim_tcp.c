@@ -22,19 +22,9 @@
 #include "sim/sim_pipe.h"
 #include "sim/sim_stream.h"
 #include "sim/sim_tcp_end.h"
+#include "sim/sim_udp.h"
 
 /* ---- all streams of a world ---- */
-
-/* The net carries no messages, only segments: see tri_sim_net_draw. */
-static void no_message(void *user, uint32_t from, uint32_t to,
-                       const void *bytes, size_t size)
-{
-    (void)user;
-    (void)from;
-    (void)to;
-    (void)bytes;
-    (void)size;
-}
 
 tri_sim_tcp *tri_sim_tcp_need(tr_sim *sim)
 {
@@ -45,8 +35,9 @@ tri_sim_tcp *tri_sim_tcp_need(tr_sim *sim)
     if (tcp == NULL) {
         return NULL;
     }
-    if (tri_sim_net_new(&tcp->net, sim, sim->node_count, no_message, NULL) !=
-        TR_OK) {
+    // Its messages are datagrams; streams use tri_sim_net_draw.
+    if (tri_sim_net_new(&tcp->net, sim, sim->node_count, tri_sim_udp_arrived,
+                        tcp) != TR_OK) {
         free(tcp);
         return NULL;
     }
@@ -84,6 +75,10 @@ static bool is_ready(const tri_stream *stream, uint32_t direction)
     }
     if (stream->state == TRI_SIM_CONNECTING) {
         return false;
+    }
+    if (stream->state == TRI_SIM_UDP) {
+        return direction == TRI_FD_WRITE ||
+               !tri_list_is_empty(&stream->datagrams);
     }
     if (direction == TRI_FD_READ) {
         return !tri_list_is_empty(&stream->in->arrived) || stream->in->ended;
@@ -180,6 +175,7 @@ tri_stream *tri_sim_end_new(tri_sim_tcp *tcp, tri_sim_node *node,
     stream->node = node;
     stream->state = state;
     tri_list_init(&stream->queue);
+    tri_list_init(&stream->datagrams);
     tri_list_push_back(&tcp->streams, &stream->all);
     return stream;
 }
@@ -221,6 +217,7 @@ void tri_sim_end_free(tri_stream *stream)
         stream->listener->queued--;
     }
     tri_sim_event_cancel(stream->tcp->sim, &stream->handshake);
+    tri_sim_udp_forget(stream);
     tri_list_remove(&stream->all);
     free(stream);
 }

@@ -25,23 +25,24 @@
 #define SYN_RETRY TR_SECONDS(1)
 #define SYN_TRIES UINT32_C(127)  // seconds, about what Linux tries
 
-/* True if a connection to `to` reaches the listener. */
-static bool is_reached(const tri_stream *listener, const tri_address *to)
+/* True if a connection or a datagram to `to` reaches it. */
+static bool is_reached(const tri_stream *it, const tri_address *to)
 {
     tri_address own;
     uint32_t index;
+    tri_sim_stream_state state = to->is_udp ? TRI_SIM_UDP : TRI_SIM_LISTENING;
 
-    if (listener->state != TRI_SIM_LISTENING || listener->killed ||
-        tri_address_split(listener->local, &own) != TR_OK ||
+    if (it->state != state || it->killed ||
+        tri_address_split(it->local, &own) != TR_OK ||
         own.is_unix != to->is_unix || own.port != to->port) {
         return false;
     }
     return strcmp(own.host, to->host) == 0 ||
            (!to->is_unix && tri_sim_host_node(to->host, &index) &&
-            index == listener->node->index);
+            index == it->node->index);
 }
 
-static tri_stream *find_listener(tri_sim_tcp *tcp, const tri_address *to)
+tri_stream *tri_sim_end_find(tri_sim_tcp *tcp, const tri_address *to)
 {
     TRI_LIST_EACH_ITEM (it, &tcp->streams, tri_stream, all) {
         if (is_reached(it, to)) {
@@ -53,18 +54,33 @@ static tri_stream *find_listener(tri_sim_tcp *tcp, const tri_address *to)
 
 /* ---- listening ---- */
 
-/* Chooses a port that nobody listens to. Returns false if all are taken. */
+/* Chooses a port that is not in use. Returns false if all are taken. */
 static bool choose_port(tri_sim_tcp *tcp, tri_address *at)
 {
     for (uint32_t i = 0; i < UINT16_MAX - TRI_SIM_PORT_FIRST; i++) {
         at->port = tcp->next_port;
         tcp->next_port =
             at->port < UINT16_MAX ? at->port + 1 : TRI_SIM_PORT_FIRST;
-        if (find_listener(tcp, at) == NULL) {
+        if (tri_sim_end_find(tcp, at) == NULL) {
             return true;
         }
     }
     return false;
+}
+
+tr_err tri_sim_end_bind(tri_sim_tcp *tcp, const tri_sim_node *node,
+                        tri_address *at)
+{
+    uint32_t index;
+
+    if (!at->is_unix && tri_sim_host_node(at->host, &index) &&
+        index != node->index) {
+        return TR_EINVAL;
+    }
+    bool is_free = !at->is_unix && at->port == 0
+                       ? choose_port(tcp, at)
+                       : tri_sim_end_find(tcp, at) == NULL;
+    return is_free ? TR_OK : TR_EEXIST;
 }
 
 tr_err tri_sim_stream_listen(tri_poller *poller, tri_stream **out,
@@ -73,23 +89,16 @@ tr_err tri_sim_stream_listen(tri_poller *poller, tri_stream **out,
     tri_sim_node *node = tri_sim_poller_node(poller);
     tri_sim_tcp *tcp = tri_sim_tcp_need(node->sim);
     tri_address at;
-    uint32_t index;
 
     *out = NULL;
     TR_TRY(tri_sim_address_split(address, &at));
+    if (at.is_udp) {
+        return TR_EINVAL;
+    }
     if (tcp == NULL) {
         return TR_ENOMEM;
     }
-    if (!at.is_unix && tri_sim_host_node(at.host, &index) &&
-        index != node->index) {
-        return TR_EINVAL;  // the address of another machine
-    }
-    bool is_free = !at.is_unix && at.port == 0
-                       ? choose_port(tcp, &at)
-                       : find_listener(tcp, &at) == NULL;
-    if (!is_free) {
-        return TR_EEXIST;
-    }
+    TR_TRY(tri_sim_end_bind(tcp, node, &at));
     tri_stream *stream = tri_sim_end_new(tcp, node, TRI_SIM_LISTENING);
     if (stream == NULL) {
         return TR_ENOMEM;
@@ -205,7 +214,7 @@ static void on_request(tr_sim *sim, tri_sim_event *event)
         tri_sim_stream_break(client, TR_EINVAL);
         return;
     }
-    tri_stream *listener = find_listener(tcp, &to);
+    tri_stream *listener = tri_sim_end_find(tcp, &to);
     if (listener != NULL && (!tri_sim_net_is_open(tcp->net, client->node->index,
                                                   listener->node->index) ||
                              listener->queued >= listener->backlog)) {
@@ -232,6 +241,9 @@ tr_err tri_sim_stream_connect(tri_poller *poller, tri_stream **out,
 
     *out = NULL;
     TR_TRY(tri_sim_address_split(address, &to));
+    if (to.is_udp) {
+        return TR_EINVAL;
+    }
     tri_stream *stream =
         tcp != NULL ? tri_sim_end_new(tcp, node, TRI_SIM_CONNECTING) : NULL;
     if (stream == NULL) {
@@ -242,7 +254,7 @@ tr_err tri_sim_stream_connect(tri_poller *poller, tri_stream **out,
         tri_address_join(&own, stream->local);
     }
     stream->handshake.fn = on_request;
-    handshake_after(stream, find_listener(tcp, &to), false);
+    handshake_after(stream, tri_sim_end_find(tcp, &to), false);
     *out = stream;
     return TR_OK;
 }

@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/address.h"
 #include "base/list.h"
 #include "base/world.h"
 #include "sim/sim_event.h"
@@ -22,6 +23,7 @@ typedef enum tri_sim_stream_state {
     TRI_SIM_LISTENING,
     TRI_SIM_CONNECTING,
     TRI_SIM_OPEN,
+    TRI_SIM_UDP,  // a socket of datagrams: sim_udp.c
 } tri_sim_stream_state;
 
 struct tri_stream {
@@ -44,11 +46,24 @@ struct tri_stream {
     uint32_t tries;
     bool refused;
     tri_sim_pipe *in, *out;  // NULL: none yet, or broken
+
+    tri_list datagrams;  // that have arrived; of a socket of datagrams
+    size_t datagram_bytes;
 };
 
 /* Makes a stream without pipes. NULL: no memory. */
 tri_stream *tri_sim_end_new(tri_sim_tcp *tcp, tri_sim_node *node,
                             tri_sim_stream_state state);
+/*
+ * Returns the listener, or the socket of datagrams, that `to` reaches, or NULL.
+ */
+tri_stream *tri_sim_end_find(tri_sim_tcp *tcp, const tri_address *to);
+/*
+ * Sets where the listener or socket is: a free port if `at` has none.
+ * Errors: TR_EEXIST (in use), TR_EINVAL (the address of another machine).
+ */
+tr_err tri_sim_end_bind(tri_sim_tcp *tcp, const tri_sim_node *node,
+                        tri_address *at);
 /* Frees a stream that has left its pipes. */
 void tri_sim_end_free(tri_stream *stream);
 /* Calls the waiters of what is ready; they may close the stream. */

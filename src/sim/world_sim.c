@@ -29,6 +29,7 @@
 #include "sim/sim_system.h"
 #include "sim/sim_tcp.h"
 #include "sim/sim_thread.h"
+#include "sim/sim_udp.h"
 
 #define STACK_SIZE ((size_t)1024 * 1024)  // of a thread
 
@@ -202,6 +203,9 @@ const tri_world_ops tri_sim_ops = {
     .stream_address = tri_sim_stream_address,
     .stream_wait = tri_sim_stream_wait,
     .stream_cancel = tri_sim_stream_cancel,
+    .udp_open = tri_sim_udp_open,
+    .udp_send = tri_sim_udp_send,
+    .udp_receive = tri_sim_udp_receive,
     .file_open = tri_sim_file_open,
     .file_close = tri_sim_file_close,
     .file_read = tri_sim_file_read,

@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/address.h"
 #include "base/check.h"
 #include "base/world.h"
 #include "core/ask/error_text.h"
@@ -18,12 +17,12 @@
 #include "core/cell/mem.h"
 #include "core/system.h"
 #include "system/io.h"
+#include "system/lookup.h"
 #include "system/stream.h"
 #include "troupe/net.h"
 
 enum {
     BACKLOG = 128,       // default
-    ADDRESSES_MAX = 8,   // of one name that are tried
     BUFFER_SIZE = 4096,  // read at once by tr_read_until
 };
 
@@ -42,107 +41,6 @@ static bool is_closed(tr_stream *stream)
 {
     // Relaxed: a call that misses a close made at the same time ends later.
     return atomic_load_explicit(&stream->closed, memory_order_relaxed);
-}
-
-/* ---- names ---- */
-
-/* The addresses of a name. Shared by the turn and the thread that asks. */
-typedef struct lookup {
-    _Atomic(uint32_t) holders;
-    tri_world *world;
-    tr_err err;
-    uint32_t count;
-    char name[TRI_STREAM_ADDRESS_MAX];
-    char found[ADDRESSES_MAX][TRI_STREAM_ADDRESS_MAX];
-} lookup;
-
-static void lookup_drop(lookup *it)
-{
-    // Acquire and release: the last holder frees what both have written.
-    if (atomic_fetch_sub_explicit(&it->holders, 1, memory_order_acq_rel) == 1) {
-        free(it);
-    }
-}
-
-static void lookup_ask(lookup *it)
-{
-    it->err = it->world->ops->resolve(it->world, it->name, it->found,
-                                      ADDRESSES_MAX, &it->count);
-}
-
-static tr_err lookup_on_thread(void *arg)
-{
-    lookup_ask(arg);
-    lookup_drop(arg);
-    return TR_OK;
-}
-
-/* Asks on a thread for blocking calls. The turn may leave before the answer. */
-static tr_err lookup_in_turn(tr_ctx *ctx, lookup *it)
-{
-    // Relaxed: the thread does not know it yet.
-    atomic_store_explicit(&it->holders, 2, memory_order_relaxed);
-    tr_err err = tr_blocking(ctx, lookup_on_thread, it);
-    if (err == TR_ENOMEM || err == TR_ELIMIT) {
-        lookup_drop(it);  // the thread's: the call has not begun
-    }
-    return err;
-}
-
-/* Looks a name up. The caller drops *out, which is NULL on an error. */
-static tr_err lookup_new(tr_ctx *ctx, tr_system *sys, const char *name,
-                         lookup **out)
-{
-    *out = NULL;
-    lookup *it = tri_mem_calloc(&sys->mem, sizeof(*it));
-    if (it == NULL) {
-        return TR_ENOMEM;
-    }
-    // Relaxed: no other thread knows it yet.
-    atomic_store_explicit(&it->holders, 1, memory_order_relaxed);
-    it->world = sys->world;
-    (void)snprintf(it->name, sizeof(it->name), "%s", name);
-    tr_err err = TR_OK;
-    if (ctx != NULL && sys->world->ops->has_threads) {
-        err = lookup_in_turn(ctx, it);
-    } else {
-        lookup_ask(it);
-    }
-    if (err == TR_OK) {
-        err = it->err;
-    }
-    if (err != TR_OK) {
-        lookup_drop(it);
-        return err;
-    }
-    *out = it;
-    return TR_OK;
-}
-
-/* What is done with an address; `arg` is its own. */
-typedef tr_err (*address_fn)(void *arg, const char *address);
-
-/* Calls fn with the address, or with those of its name until one is good. */
-static tr_err each_address(tr_ctx *ctx, tr_system *sys, const char *address,
-                           address_fn fn, void *arg)
-{
-    tri_address parts;
-    lookup *names;
-    TRI_CHECK(address != NULL);
-    tr_err err = fn(arg, address);
-    if (err != TR_EINVAL || tri_address_split(address, &parts) != TR_OK ||
-        parts.is_unix) {
-        return err;
-    }
-    TR_TRY(lookup_new(ctx, sys, address, &names));
-    for (uint32_t i = 0; i < names->count; i++) {
-        err = fn(arg, names->found[i]);
-        if (err == TR_OK) {
-            break;
-        }
-    }
-    lookup_drop(names);
-    return err;
 }
 
 /* ---- listening and connecting ---- */
@@ -232,7 +130,7 @@ tr_err tri_net_listen(tr_from from, tr_stream **out, const char *address,
     opening it;
     TR_TRY(opening_init(&it, from, out));
     it.backlog = backlog > 0 ? backlog : BACKLOG;
-    tr_err err = each_address(it.ctx, it.io->sys, address, listen_at, &it);
+    tr_err err = tri_lookup_each(it.ctx, it.io->sys, address, listen_at, &it);
     return opening_end(&it, err, "listening at", address, out);
 }
 
@@ -254,7 +152,7 @@ tr_err(tr_connect)(tr_from from, tr_stream **out, const char *address,
     opening it;
     TR_TRY(opening_init(&it, from, out));
     it.deadline = tri_stream_deadline(it.io->sys, timeout);
-    tr_err err = each_address(it.ctx, it.io->sys, address, connect_to, &it);
+    tr_err err = tri_lookup_each(it.ctx, it.io->sys, address, connect_to, &it);
     return opening_end(&it, err, "connecting to", address, out);
 }
 

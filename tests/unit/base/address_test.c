@@ -24,6 +24,8 @@ static void test_addresses_are_split_and_joined(void **state)
         {"tcp://127.0.0.1:7000", "127.0.0.1", 7000, false},
         {"tcp://[::1]:65535", "::1", 65535, false},
         {"tcp://example.org:0", "example.org", 0, false},
+        {"udp://127.0.0.1:7000", "127.0.0.1", 7000, false},
+        {"udp://[::1]:53", "::1", 53, false},
         {"unix:/run/a:b", "/run/a:b", 0, true},
     };
 
@@ -34,6 +36,7 @@ static void test_addresses_are_split_and_joined(void **state)
         assert_string_equal(at.host, good[i].host);
         assert_int_equal(at.port, good[i].port);
         assert_int_equal(at.is_unix, good[i].is_unix);
+        assert_int_equal(at.is_udp, good[i].text[0] == 'u' && !at.is_unix);
         tri_address_join(&at, out);
         assert_string_equal(out, good[i].text);
     }
@@ -56,7 +59,7 @@ static void test_other_texts_are_invalid(void **state)
         "tcp://[::1]",
         "tcp://[::1]80",
         "tcp://[::1",
-        "udp://host:80",
+        "udp:/host:80",
         "host:80",
         "unix:",
     };

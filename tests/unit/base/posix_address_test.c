@@ -25,8 +25,9 @@ static void test_addresses_survive_the_way_through_a_socket(void **state)
         struct sockaddr_storage at;
         uint32_t size;
         char out[TRI_STREAM_ADDRESS_MAX];
-        assert_int_equal(tri_posix_address_read(texts[i], &at, &size), TR_OK);
-        tri_posix_address_write(&at, size, out);
+        assert_int_equal(tri_posix_address_read(texts[i], false, &at, &size),
+                         TR_OK);
+        tri_posix_address_write(&at, size, false, out);
         assert_string_equal(out, texts[i]);
     }
 }
@@ -39,12 +40,14 @@ static void test_names_are_not_numbers(void **state)
     char large[TRI_STREAM_ADDRESS_MAX] = "unix:";
     char out[TRI_STREAM_ADDRESS_MAX];
 
-    assert_int_equal(tri_posix_address_read("tcp://localhost:1", &at, &size),
-                     TR_EINVAL);
+    assert_int_equal(
+        tri_posix_address_read("tcp://localhost:1", false, &at, &size),
+        TR_EINVAL);
     memset(large + 5, 'x', 110);  // more than a sockaddr_un takes
-    assert_int_equal(tri_posix_address_read(large, &at, &size), TR_EINVAL);
+    assert_int_equal(tri_posix_address_read(large, false, &at, &size),
+                     TR_EINVAL);
     memset(&at, 0, sizeof(at));
-    tri_posix_address_write(&at, sizeof(at), out);
+    tri_posix_address_write(&at, sizeof(at), false, out);
     assert_string_equal(out, "");
 }
 
