@@ -201,6 +201,12 @@ TR_API void tr_sim_shutdown(tr_sim *sim, uint32_t index, tr_nanos timeout,
 TR_API TR_NODISCARD tr_err tr_sim_shutdown_report(const tr_sim *sim,
                                                   uint32_t index,
                                                   tr_close_report *report);
+/*
+ * Sends a signal to a node: every tr_signals of the node that has it is told
+ * (process.h). If there is none, nothing happens. In a world of tr_sim_new the
+ * systems are node 0.
+ */
+TR_API void tr_sim_signal(tr_sim *sim, uint32_t index, int number);
 /* Pauses a node for span, as a long garbage collection or swapping would. */
 TR_API void tr_sim_pause(tr_sim *sim, uint32_t index, tr_nanos span);
 

@@ -14,6 +14,7 @@
 #include <troupe/message.h>
 #include <troupe/net.h>
 #include <troupe/observe.h>
+#include <troupe/process.h>
 #include <troupe/sim.h>
 #include <troupe/storage.h>
 #include <troupe/supervise.h>

@@ -71,8 +71,8 @@ static bool kernel_has_nanos(int epoll)
 
 /* ---- closed streams ---- */
 
-void tri_posix_poller_free_later(tri_poller *poller, tri_stream *stream,
-                                 tri_stream **next_closed)
+void tri_posix_poller_free_later_again(tri_poller *poller, tri_stream *stream,
+                                       tri_stream **next_closed)
 {
     TRI_CHECK(stream != NULL);
     // Relaxed: a first guess. Release: pairs with free_closed.
@@ -83,6 +83,12 @@ void tri_posix_poller_free_later(tri_poller *poller, tri_stream *stream,
     } while (!atomic_compare_exchange_weak_explicit(
         &poller->closed, &first, stream, memory_order_release,
         memory_order_relaxed));
+}
+
+void tri_posix_poller_free_later(tri_poller *poller, tri_stream *stream,
+                                 tri_stream **next_closed)
+{
+    tri_posix_poller_free_later_again(poller, stream, next_closed);
     // Relaxed: a count; the wake-up needs no other memory.
     if (atomic_fetch_add_explicit(&poller->closed_count, 1,
                                   memory_order_relaxed) +
@@ -93,7 +99,7 @@ void tri_posix_poller_free_later(tri_poller *poller, tri_stream *stream,
 }
 
 /* Called while no event is under way: before the kernel is asked for more. */
-static void free_closed(tri_poller *poller)
+static void free_closed(tri_poller *poller, bool is_last)
 {
     // Relaxed, both: counts and a first look. Acquire: pairs with
     // tri_posix_poller_free_later.
@@ -104,7 +110,7 @@ static void free_closed(tri_poller *poller)
     tri_stream *stream =
         atomic_exchange_explicit(&poller->closed, NULL, memory_order_acquire);
     while (stream != NULL) {
-        stream = tri_posix_stream_free(stream);
+        stream = tri_posix_stream_free(stream, is_last);
     }
 }
 
@@ -113,7 +119,7 @@ void tri_posix_poller_free(tri_poller *poller)
     if (poller == NULL) {
         return;
     }
-    free_closed(poller);
+    free_closed(poller, true);
     if (poller->epoll >= 0) {
         close(poller->epoll);
     }
@@ -304,7 +310,7 @@ uint32_t tri_posix_poller_wait(tri_poller *poller, tri_fd_event *events,
     int most = max < POLL_BATCH ? (int)max : POLL_BATCH;
     int count;
 
-    free_closed(poller);
+    free_closed(poller, false);
     do {
         count = wait_until(poller, seen, most, deadline);
     } while (count < 0 && errno == EINTR);

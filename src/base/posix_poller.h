@@ -3,7 +3,7 @@
  *
  * The functions are the poller_* entries of tri_world_ops; world.h has their
  * contracts. They are declared for the table in world_posix.c, and the last
- * two for posix_stream.c.
+ * three for posix_stream.c.
  *
  * Threads: any.
  */
@@ -32,5 +32,8 @@ tr_err tri_posix_poller_add_stream(tri_poller *poller, int fd,
 /* Takes a closed stream; frees it when no event of it can be under way. */
 void tri_posix_poller_free_later(tri_poller *poller, tri_stream *stream,
                                  tri_stream **next_closed);
+/* Takes a closed stream again whose end is still to come. */
+void tri_posix_poller_free_later_again(tri_poller *poller, tri_stream *stream,
+                                       tri_stream **next_closed);
 
 #endif

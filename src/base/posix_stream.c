@@ -18,11 +18,13 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "base/check.h"
@@ -40,7 +42,11 @@ _Static_assert(sizeof(tri_piece) == sizeof(struct iovec) &&
 struct tri_stream {
     tri_poller *poller;
     int fd;
-    bool connecting;                  // until stream_connected has decided
+    bool connecting;  // until stream_connected has decided
+    bool is_pipe;     // not a socket
+    bool is_ending;   // closed, but `end` has returned false
+    bool (*end)(void *data, bool is_last);  // or NULL: posix_stream.h
+    void *data;
     _Atomic(uint32_t) ready;          // TRI_FD_*, READ_END: worth a try
     _Atomic(tri_waiter *) waiter[2];  // for reading, for writing; or NULL
     tri_stream *next_closed;
@@ -85,6 +91,25 @@ bool tri_posix_stream_take(tri_stream *stream, uint32_t direction)
 void tri_posix_stream_give(tri_stream *stream, uint32_t direction)
 {
     ready_give(stream, direction);
+}
+
+void tri_posix_stream_set_end(tri_stream *stream,
+                              bool (*end)(void *data, bool is_last), void *data)
+{
+    stream->end = end;
+    stream->data = data;
+}
+
+void *tri_posix_stream_data(const tri_stream *stream,
+                            bool (*end)(void *data, bool is_last))
+{
+    TRI_CHECK(stream->end == end);
+    return stream->data;
+}
+
+void tri_posix_stream_set_pipe(tri_stream *stream)
+{
+    stream->is_pipe = true;
 }
 
 int tri_posix_stream_fd(const tri_stream *stream)
@@ -337,6 +362,14 @@ tr_err tri_posix_stream_connected(tri_stream *stream)
     return tri_posix_stream_err(number);
 }
 
+static void descriptor_close(const tri_stream *stream)
+{
+    // Closing alone is not enough: a forked child may have the socket, too,
+    // and epoll would report it for ever.
+    tri_posix_poller_remove(stream->poller, stream->fd);
+    (void)close(stream->fd);
+}
+
 void tri_posix_stream_close(tri_stream *stream)
 {
     if (stream == NULL) {
@@ -347,17 +380,28 @@ void tri_posix_stream_close(tri_stream *stream)
         TRI_CHECK(atomic_load_explicit(&stream->waiter[i],
                                        memory_order_relaxed) == NULL);
     }
-    // Closing alone is not enough: a forked child may have the socket, too,
-    // and epoll would report it for ever.
-    tri_posix_poller_remove(stream->poller, stream->fd);
-    (void)close(stream->fd);
+    // The descriptor of what is ending stays: its event wakes the poller.
+    stream->is_ending =
+        stream->end != NULL && !stream->end(stream->data, false);
+    if (!stream->is_ending) {
+        descriptor_close(stream);
+    }
     tri_posix_poller_free_later(stream->poller, stream, &stream->next_closed);
 }
 
-tri_stream *tri_posix_stream_free(tri_stream *stream)
+tri_stream *tri_posix_stream_free(tri_stream *stream, bool is_last)
 {
     tri_stream *next = stream->next_closed;
 
+    if (stream->is_ending && !stream->end(stream->data, is_last)) {
+        TRI_CHECK(!is_last);
+        tri_posix_poller_free_later_again(stream->poller, stream,
+                                          &stream->next_closed);
+        return next;
+    }
+    if (stream->is_ending) {
+        descriptor_close(stream);
+    }
     free(stream);
     return next;
 }
@@ -376,7 +420,8 @@ tr_err tri_posix_stream_read(tri_stream *stream, void *at, size_t size,
         return TR_EWOULDBLOCK;
     }
     do {
-        got = recv(stream->fd, at, size, 0);
+        got = stream->is_pipe ? read(stream->fd, at, size)
+                              : recv(stream->fd, at, size, 0);
     } while (got < 0 && errno == EINTR);
     if (got < 0 && errno == EAGAIN) {
         return TR_EWOULDBLOCK;
@@ -402,6 +447,28 @@ static size_t pieces_size(const tri_piece *pieces, uint32_t count)
     return size;
 }
 
+/*
+ * Writes to a pipe. Only a socket can be written to without SIGPIPE, so the
+ * signal is blocked meanwhile, and taken back if this call has raised it.
+ */
+static ssize_t pipe_write(int fd, const struct iovec *pieces, uint32_t count)
+{
+    sigset_t pipe_signal, pending, before;
+    sigemptyset(&pipe_signal);
+    sigaddset(&pipe_signal, SIGPIPE);
+    TRI_CHECK(pthread_sigmask(SIG_BLOCK, &pipe_signal, &before) == 0);
+    TRI_CHECK(sigpending(&pending) == 0);
+    ssize_t put = writev(fd, pieces, (int)count);
+    int number = errno;
+    if (put < 0 && number == EPIPE && !sigismember(&pending, SIGPIPE)) {
+        struct timespec now = {0};
+        (void)sigtimedwait(&pipe_signal, NULL, &now);
+    }
+    TRI_CHECK(pthread_sigmask(SIG_SETMASK, &before, NULL) == 0);
+    errno = number;
+    return put;
+}
+
 tr_err tri_posix_stream_write(tri_stream *stream, const tri_piece *pieces,
                               uint32_t count, size_t *done)
 {
@@ -417,7 +484,8 @@ tr_err tri_posix_stream_write(tri_stream *stream, const tri_piece *pieces,
         return TR_EWOULDBLOCK;
     }
     do {
-        put = sendmsg(stream->fd, &message, MSG_NOSIGNAL);
+        put = stream->is_pipe ? pipe_write(stream->fd, message.msg_iov, most)
+                              : sendmsg(stream->fd, &message, MSG_NOSIGNAL);
     } while (put < 0 && errno == EINTR);
     if (put < 0 && errno == EAGAIN) {
         return TR_EWOULDBLOCK;
@@ -435,6 +503,9 @@ tr_err tri_posix_stream_write(tri_stream *stream, const tri_piece *pieces,
 
 tr_err tri_posix_stream_shutdown(tri_stream *stream)
 {
+    if (stream->is_pipe) {
+        return TR_EINVAL;
+    }
     return shutdown(stream->fd, SHUT_WR) == 0 ? TR_OK
                                               : tri_posix_stream_err(errno);
 }

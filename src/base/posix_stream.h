@@ -38,8 +38,11 @@ bool tri_posix_stream_cancel(tri_stream *stream, uint32_t direction,
 
 /* Remembers epoll's event bits and calls the waiters they concern. */
 void tri_posix_stream_ready(tri_stream *stream, uint32_t bits);
-/* Frees a closed stream. Returns the next in the poller's list of those. */
-tri_stream *tri_posix_stream_free(tri_stream *stream);
+/*
+ * Frees a closed stream, or leaves it to the poller if what is behind it has
+ * not ended; not if it is the last chance. Returns the next of the list.
+ */
+tri_stream *tri_posix_stream_free(tri_stream *stream, bool is_last);
 
 /*
  * Makes the stream of a descriptor that does not block. `ready`: the TRI_FD_*
@@ -55,6 +58,19 @@ tr_err tri_posix_stream_new(tri_poller *poller, int fd, uint32_t ready,
 bool tri_posix_stream_take(tri_stream *stream, uint32_t direction);
 /* Ends a call after which another one of the direction may succeed. */
 void tri_posix_stream_give(tri_stream *stream, uint32_t direction);
+/*
+ * Sets what is behind the descriptor. A close calls end(data, false), and until
+ * it returns true, each poller_wait calls it again; at the end of the poller
+ * end(data, true) must return true, and may block. `end` frees the data then.
+ */
+void tri_posix_stream_set_end(tri_stream *stream,
+                              bool (*end)(void *data, bool is_last),
+                              void *data);
+/* Returns the data, if the stream has that `end`. */
+void *tri_posix_stream_data(const tri_stream *stream,
+                            bool (*end)(void *data, bool is_last));
+/* Makes the stream one of a pipe, which takes other calls than a socket. */
+void tri_posix_stream_set_pipe(tri_stream *stream);
 int tri_posix_stream_fd(const tri_stream *stream);
 /* Returns the tr_err for an errno of a socket's call. */
 tr_err tri_posix_stream_err(int number);

@@ -1,7 +1,7 @@
 /*
  * world.h - the interface between Troupe and everything that is not
  * deterministic: time, random numbers, threads, waiting, descriptors, streams,
- * datagrams, files.
+ * datagrams, signals, processes, files.
  *
  * The library gets these from a world and never calls the system directly.
  * world_posix.c is the real world, sim/world_sim.c the simulated one.
@@ -71,6 +71,22 @@ typedef enum tri_armed {
     TRI_READY_NOW,   // nothing was armed: try again now
     TRI_ARMED_ELSE,  // another waiter waits for this direction
 } tri_armed;
+
+/* A process that process_start makes; borrowed for the call. */
+typedef struct tri_process_plan {
+    const char *const *arguments;    // the first names the program; then NULL
+    const char *const *environment;  // then NULL; NULL: that of this process
+    const char *folder;              // where it runs; NULL: where this one does
+    bool has_pipe[3];  // its descriptors 0, 1 and 2 are pipes to this process
+    bool is_merged;    // 2 is the same as 1
+    bool is_quiet;     // 1 and 2 without a pipe go nowhere, not to this one's
+} tri_process_plan;
+
+/* How a process has ended. */
+typedef struct tri_process_status {
+    int code;    // its exit status
+    int signal;  // that ended it; 0: it has exited
+} tri_process_status;
 
 /* How a file is opened. */
 enum {
@@ -262,6 +278,35 @@ typedef struct tri_world_ops {
      */
     tr_err (*udp_receive)(tri_stream *socket, void *at, size_t size,
                           size_t *done, char from[TRI_STREAM_ADDRESS_MAX]);
+
+    /*
+     * Signals of the process, and processes. Both are streams for stream_wait
+     * with TRI_FD_READ, stream_cancel and stream_close, and for none of the
+     * other calls.
+     */
+
+    /*
+     * Takes over signals until the stream is closed; bit n - 1 of `set` is
+     * signal n. Errors: TR_EINVAL (a signal that cannot be waited for),
+     * TR_ELIMIT.
+     */
+    tr_err (*signals_open)(tri_poller *poller, tri_stream **out, uint64_t set);
+    /* Takes one that has come. Errors: TR_EWOULDBLOCK. */
+    tr_err (*signals_take)(tri_stream *signals, int *number);
+
+    /*
+     * Starts a process in a process group of its own. Stores a stream for each
+     * pipe, NULL for the others. stream_close of the process kills the group,
+     * if the process has not ended. Blocks until the program has been loaded.
+     * Errors: TR_ENOENT (no such program or folder), TR_EINVAL (not a program),
+     * TR_ELIMIT. NULL: this world has no processes.
+     */
+    tr_err (*process_start)(tri_poller *poller, tri_stream **out,
+                            const tri_process_plan *plan, tri_stream *pipes[3]);
+    /* Errors: TR_EWOULDBLOCK (it runs), TR_EIO (somebody else has it). */
+    tr_err (*process_status)(tri_stream *child, tri_process_status *out);
+    /* Sends a signal to its group. Errors: TR_EINVAL, TR_ESTOPPED (ended). */
+    tr_err (*process_signal)(tri_stream *child, int number);
 
     /* Files. A read stores fewer bytes only at the end of the file. */
     tr_err (*file_open)(tri_world *world, tri_file **out, const char *path,

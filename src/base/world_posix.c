@@ -1,9 +1,9 @@
 /*
- * world_posix.c - the real world on Linux: time, random numbers, threads,
- * waiting and signals; and the table of its functions.
+ * world_posix.c - the real world on Linux: time, random numbers, threads and
+ * waiting; and the table of its functions.
  *
- * posix_poller.c (descriptors) and posix_file.c (files) have the rest of the
- * table. No other files ask the system for these things. Each function wraps
+ * The other files posix_*.c have the rest of the table: descriptors, streams,
+ * datagrams, signals, processes, files. No other files ask the system for these things. Each function wraps
  * one system call: it repeats a call that a signal interrupted, completes a
  * short result and turns errno into a tr_err. It makes no other decisions.
  *
@@ -40,6 +40,8 @@
 #include "base/posix_fault.h"
 #include "base/posix_file.h"
 #include "base/posix_poller.h"
+#include "base/posix_process.h"
+#include "base/posix_signal.h"
 #include "base/posix_stream.h"
 #include "base/posix_udp.h"
 #include "base/rand.h"
@@ -417,94 +419,6 @@ static void posix_yield(tri_world *world)
     (void)sched_yield();
 }
 
-/* ---- signals ---- */
-
-/* How often posix_wait_signal reads its word while no signal arrives. */
-#define SIGNAL_POLL TR_MS(50)
-
-/*
- * The signals that end a program. The system delivers a signal to any thread
- * that does not block it, so while a thread waits for them they need a handler;
- * dispositions belong to the process, and a handler has no argument: this is
- * the one variable of the library that all systems share.
- */
-static struct stop_signals {
-    pthread_mutex_t mutex;       // guards waiting and before
-    uint32_t waiting;            // threads in posix_wait_signal
-    struct sigaction before[2];  // of stop_numbers
-    _Atomic(uint32_t) caught;    // signals that the handler has seen
-} stop_signals = {.mutex = PTHREAD_MUTEX_INITIALIZER};
-
-static const int stop_numbers[2] = {SIGINT, SIGTERM};
-
-static void stop_signal_caught(int number)
-{
-    (void)number;
-    // Relaxed: only the number is read.
-    atomic_fetch_add_explicit(&stop_signals.caught, 1, memory_order_relaxed);
-}
-
-/*
- * Sets the handler for the first thread that waits. A handler of the program,
- * and a signal that it ignores, stay as they are.
- */
-static void stop_signals_begin(void)
-{
-    struct sigaction ours = {.sa_handler = stop_signal_caught,
-                             .sa_flags = SA_RESTART};
-    sigemptyset(&ours.sa_mask);
-    pthread_mutex_lock(&stop_signals.mutex);
-    for (int i = 0; i < 2 && stop_signals.waiting == 0; i++) {
-        struct sigaction *before = &stop_signals.before[i];
-        sigaction(stop_numbers[i], NULL, before);
-        if (before->sa_handler == SIG_DFL) {
-            sigaction(stop_numbers[i], &ours, NULL);
-        }
-    }
-    stop_signals.waiting++;
-    pthread_mutex_unlock(&stop_signals.mutex);
-}
-
-/* Puts the dispositions back after the last thread that waited. */
-static void stop_signals_end(void)
-{
-    pthread_mutex_lock(&stop_signals.mutex);
-    TRI_CHECK(stop_signals.waiting > 0);
-    stop_signals.waiting--;
-    for (int i = 0; i < 2 && stop_signals.waiting == 0; i++) {
-        struct sigaction now;
-        sigaction(stop_numbers[i], NULL, &now);
-        if (now.sa_handler == stop_signal_caught) {
-            sigaction(stop_numbers[i], &stop_signals.before[i], NULL);
-        }
-    }
-    pthread_mutex_unlock(&stop_signals.mutex);
-}
-
-static void posix_wait_signal(tri_world *world, _Atomic(uint32_t) *word,
-                              uint32_t expected)
-{
-    (void)world;
-    sigset_t stop, before;
-    sigemptyset(&stop);
-    sigaddset(&stop, SIGINT);
-    sigaddset(&stop, SIGTERM);
-    // Relaxed, both: the handler publishes nothing else.
-    uint32_t caught =
-        atomic_load_explicit(&stop_signals.caught, memory_order_relaxed);
-    stop_signals_begin();
-    pthread_sigmask(SIG_BLOCK, &stop, &before);
-    struct timespec poll = {.tv_nsec = SIGNAL_POLL};
-    // Acquire: pairs with the release of the thread that changes the word.
-    while (atomic_load_explicit(word, memory_order_acquire) == expected &&
-           atomic_load_explicit(&stop_signals.caught, memory_order_relaxed) ==
-               caught &&
-           sigtimedwait(&stop, NULL, &poll) < 0) {
-    }
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    stop_signals_end();
-}
-
 static const char *posix_environment(tri_world *world, const char *name)
 {
     (void)world;
@@ -529,7 +443,7 @@ static const tri_world_ops posix_ops = {
     .random = posix_random,
     .cpus = posix_cpus,
     .thread_start = posix_thread_start,
-    .wait_signal = posix_wait_signal,
+    .wait_signal = tri_posix_wait_signal,
     .poller_alarm = tri_posix_poller_alarm,
     .thread_join = posix_thread_join,
     .thread_ran = posix_thread_ran,
@@ -563,6 +477,11 @@ static const tri_world_ops posix_ops = {
     .udp_open = tri_posix_udp_open,
     .udp_send = tri_posix_udp_send,
     .udp_receive = tri_posix_udp_receive,
+    .signals_open = tri_posix_signals_open,
+    .signals_take = tri_posix_signals_take,
+    .process_start = tri_posix_process_start,
+    .process_status = tri_posix_process_status,
+    .process_signal = tri_posix_process_signal,
     .file_open = tri_posix_file_open,
     .file_close = tri_posix_file_close,
     .file_read = tri_posix_file_read,

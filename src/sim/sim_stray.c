@@ -412,6 +412,7 @@ static bool is_library(const void *at)
                         (word)ops->resolve,      (word)ops->stream_listen,
                         (word)ops->stream_read,  (word)ops->stream_address,
                         (word)ops->udp_open,     (word)ops->udp_receive,
+                        (word)ops->signals_open, (word)ops->process_start,
                         (word)tri_world_posix,   (word)tri_posix_err};
     word low = fns[0], high = fns[0];
 

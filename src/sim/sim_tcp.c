@@ -76,6 +76,9 @@ static bool is_ready(const tri_stream *stream, uint32_t direction)
     if (stream->state == TRI_SIM_CONNECTING) {
         return false;
     }
+    if (stream->state == TRI_SIM_SIGNALS) {
+        return direction == TRI_FD_READ && stream->signals_pending != 0;
+    }
     if (stream->state == TRI_SIM_UDP) {
         return direction == TRI_FD_WRITE ||
                !tri_list_is_empty(&stream->datagrams);

@@ -23,7 +23,8 @@ typedef enum tri_sim_stream_state {
     TRI_SIM_LISTENING,
     TRI_SIM_CONNECTING,
     TRI_SIM_OPEN,
-    TRI_SIM_UDP,  // a socket of datagrams: sim_udp.c
+    TRI_SIM_UDP,      // a socket of datagrams: sim_udp.c
+    TRI_SIM_SIGNALS,  // signals of the node: sim_signal.c
 } tri_sim_stream_state;
 
 struct tri_stream {
@@ -49,6 +50,8 @@ struct tri_stream {
 
     tri_list datagrams;  // that have arrived; of a socket of datagrams
     size_t datagram_bytes;
+
+    uint64_t signal_set, signals_pending;  // bit n - 1: signal n
 };
 
 /* Makes a stream without pipes. NULL: no memory. */

@@ -25,6 +25,7 @@
 #include "sim/sim_disk.h"
 #include "sim/sim_disk_lock.h"
 #include "sim/sim_node.h"
+#include "sim/sim_signal.h"
 #include "sim/sim_stream.h"
 #include "sim/sim_system.h"
 #include "sim/sim_tcp.h"
@@ -206,6 +207,8 @@ const tri_world_ops tri_sim_ops = {
     .udp_open = tri_sim_udp_open,
     .udp_send = tri_sim_udp_send,
     .udp_receive = tri_sim_udp_receive,
+    .signals_open = tri_sim_signals_open,
+    .signals_take = tri_sim_signals_take,
     .file_open = tri_sim_file_open,
     .file_close = tri_sim_file_close,
     .file_read = tri_sim_file_read,

@@ -394,6 +394,15 @@ tr_err tri_stream_await(tri_stream_call *call)
     return err;
 }
 
+tr_err tri_stream_await_open(tri_stream_call *call)
+{
+    // Relaxed: a call that misses a close made at the same time ends later.
+    if (atomic_load_explicit(&call->stream->closed, memory_order_relaxed)) {
+        return TR_ECLOSED;
+    }
+    return tri_stream_await(call);
+}
+
 /* ---- calls ---- */
 
 tr_err tri_stream_caller(tr_from from, tr_ctx **ctx)

@@ -102,6 +102,8 @@ TR_NODISCARD tr_err tri_stream_enter(tri_stream_call *call, tr_from from,
                                      tr_nanos timeout);
 /* Waits until another try is worth it, or returns why there is none. */
 TR_NODISCARD tr_err tri_stream_await(tri_stream_call *call);
+/* As tri_stream_await, or returns TR_ECLOSED if the stream is closed. */
+TR_NODISCARD tr_err tri_stream_await_open(tri_stream_call *call);
 void tri_stream_leave(tri_stream_call *call);
 
 /* Returns when a call with this timeout ends; 0: TR_FOREVER. */

@@ -7,8 +7,6 @@
  */
 #include "troupe/udp.h"
 
-#include <stdatomic.h>
-
 #include "base/check.h"
 #include "base/world.h"
 #include "core/ask/error_text.h"
@@ -86,16 +84,6 @@ typedef struct sending {
     uint32_t count;
 } sending;
 
-/* Waits after a call that gave TR_EWOULDBLOCK, unless the socket is closed. */
-static tr_err wait_again(tri_stream_call *call)
-{
-    // Relaxed: a call that misses a close made at the same time ends later.
-    if (atomic_load_explicit(&call->stream->closed, memory_order_relaxed)) {
-        return TR_ECLOSED;
-    }
-    return tri_stream_await(call);
-}
-
 static tr_err send_to(void *arg, const char *address)
 {
     sending *it = arg;
@@ -103,7 +91,7 @@ static tr_err send_to(void *arg, const char *address)
     tr_err err;
     while ((err = ops_of(stream)->udp_send(stream->raw, address, it->pieces,
                                            it->count)) == TR_EWOULDBLOCK) {
-        TR_TRY(wait_again(it->call));
+        TR_TRY(tri_stream_await_open(it->call));
     }
     return err;
 }
@@ -150,7 +138,7 @@ tr_err(tr_udp_receive)(tr_from from, tr_udp *socket, void *buf, size_t size,
         if (err != TR_EWOULDBLOCK) {
             break;
         }
-        err = wait_again(&call);
+        err = tri_stream_await_open(&call);
     } while (err == TR_OK);
     tri_stream_leave(&call);
     return err;
