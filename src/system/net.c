@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/address.h"
 #include "base/check.h"
 #include "base/world.h"
 #include "core/ask/error_text.h"
