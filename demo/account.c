@@ -27,7 +27,7 @@
  * being as of the owner (rule 70 (clusters)): an activation that was replaced
  * would answer from an old outbox.
  *
- * There is no circle of waits: IsOwed is answered from the saved state, even
+ * There is no cycle of waits: IsOwed is answered from the saved state, even
  * while its account waits.
  *
  * Invariant: cents == BANK_START_CENTS + paid_in - paid_out, and the paid_out

@@ -2,9 +2,9 @@
  * deadlock - two actors that wait for each other get an error; they do not
  * hang.
  *
- * Notice: the actor whose wait would close the circle gets the error, at once
- * and not after a time-out. The text names every actor in the circle, with the
- * line of its wait. An actor that asks itself is the shortest circle.
+ * Notice: the actor whose wait would close the cycle gets the error, at once
+ * and not after a time-out. The text names every actor in the cycle, with the
+ * line of its wait. An actor that asks itself is the shortest cycle.
  */
 #include <stdio.h>
 #include <string.h>

@@ -277,7 +277,7 @@ TR_API TR_NODISCARD tr_err tr_await_any(tr_ctx *ctx, const tr_future *futures,
  * Waits until all of the futures are done. Each must still be awaited; tr_await
  * then returns without waiting.
  * Errors: TR_EINVAL (one is not a future of this turn), TR_EDEADLOCK (one of
- * them would close a circle), TR_ENOMEM; or an ended-wait error.
+ * them would close a cycle), TR_ENOMEM; or an ended-wait error.
  */
 TR_API TR_NODISCARD tr_err tr_await_all(tr_ctx *ctx, const tr_future *futures,
                                         size_t count);

@@ -186,7 +186,7 @@ TR_API const char *tr_errname(tr_err err);
  * not run, so that it is safe to retry it or to undo what led to it. Only the
  * runtime makes such errors: tr_refuse turns them into TR_EFAILED, so a handler
  * cannot answer with one. TR_EDEADLOCK is not one of them, because tr_await may
- * find a circle after the request was sent.
+ * find a cycle after the request was sent.
  */
 TR_API bool tr_undelivered(tr_err err);
 

@@ -19,11 +19,11 @@
  * Ownership: a stream belongs to the actor that opened it and is closed at the
  * end of that incarnation, if tr_stream_close was not called before. A stream
  * that an actor has accepted belongs to the actor that first reads or writes
- * it, and until then to its listener's. A stream that was opened or accepted
- * outside of actors belongs to the program, which closes it before the system.
- * An actor that is given a stream in this way is never restarted (TR_RESTART
- * becomes TR_STOP): its next incarnation would find a stream that has ended. A
- * stream must not be used after its end.
+ * it, and until then to its listener's. An actor that uses a stream which another
+ * one has accepted is never restarted (TR_RESTART becomes TR_STOP): its next
+ * incarnation would find a stream that has ended. A stream that was opened or
+ * accepted outside of actors belongs to the program, which closes it before the
+ * system. A stream must not be used after its end.
  * Errors of all calls: TR_ECLOSED (the stream was closed meanwhile), TR_EEXIST,
  * TR_ENOMEM, TR_ELIMIT (no descriptor is left), TR_EFOREIGN (the stream belongs
  * to another system), TR_EWOULDBLOCK (`sys` inside a handler), TR_EIO; in a

@@ -148,7 +148,7 @@ typedef struct tr_router_options {
     size_t size;
     const char *name;
     tr_routing routing;
-    uint32_t count;     // workers; default: one per CPU
+    uint32_t count;     // of its workers; default: as the system has threads
     const char *field;  // whose value is hashed, for TR_HASH_OF_FIELD
     const tr_spawn_options *worker;  // of each worker; borrowed
     /*

@@ -45,7 +45,7 @@ const char *tr_errname(tr_err err)
  * seen the request. These codes are left out on purpose:
  *   TR_ENOMEM    a handler may return it, or the reply found no memory;
  *   TR_ELIMIT    an await may reach its limit after the request was sent;
- *   TR_EDEADLOCK an await may find a circle after the request was sent, and so
+ *   TR_EDEADLOCK an await may find a cycle after the request was sent, and so
  *                may a handler that forwards the request;
  *   TR_ESTOPPED, TR_EKILLED, TR_ERESTARTED, TR_ECLOSED
  *                end a wait while the request may be running;

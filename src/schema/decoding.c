@@ -1,5 +1,6 @@
 /*
- * decoding.c - limits, allocation and error reports of the decoders.
+ * decoding.c - limits, allocation and error reports of the decoders, which are
+ * binary_read.c and json_read.c: there each field is checked.
  *
  * While decoding, a path is a chain of tri_codec_path on the stack, from the
  * innermost level outwards. Its text is built only for a failure.

@@ -2,7 +2,7 @@
  * type_compare.c - compares two type descriptions field by field.
  *
  * Reply types are compared by name and schema hash only, because types may
- * reply to each other in a circle. They are compared in full when they are used
+ * reply to each other in a cycle. They are compared in full when they are used
  * as messages themselves.
  */
 #include "schema/type_compare.h"

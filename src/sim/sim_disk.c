@@ -7,7 +7,8 @@
  * all who map it; what is written through a map never reaches the platter.
  *
  * Invariant: a write or truncation that succeeds is pending, in the order in
- * which reads see it, until it is on the platter. A file whose node has
+ * which reads see it, until a sync or a crash. A sync takes it to the platter,
+ * unless the fault lost_write has marked it (is_lost). A file whose node has
  * crashed neither reads nor changes anything.
  */
 #include "sim/sim_disk.h"

@@ -144,12 +144,13 @@ static void sim_poller_alarm(tri_poller *poller, tr_nanos due)
 
 /* ---- the rest ---- */
 
-/* Sites of the library are off in a bare world: its times are exact. */
 static tri_shared *sim_shared(tri_world *world)
 {
     return &tri_sim_node_of(world)->sim->shared;
 }
 
+/* The library\'s own buggify places are off in a world without nodes: its times
+ * are exact. */
 static bool sim_buggify(tri_world *world, double p, const char *site)
 {
     tr_sim *sim = tri_sim_of(world);

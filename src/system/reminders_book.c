@@ -40,7 +40,7 @@ enum {
 
 tri_reminders *tri_reminders_of(tr_system *sys)
 {
-    // Acquire: pairs with tri_reminders_host.
+    // Acquire: pairs with need_service in reminders.c.
     return atomic_load_explicit(&tri_layers_of(sys)->reminders.reminders,
                                 memory_order_acquire);
 }

@@ -80,7 +80,7 @@ static size_t text_size(const char *text)
     return text != NULL ? strlen(text) + 1 : 0;
 }
 
-/* Copies the text to *room and moves that behind it. NULL stays NULL. */
+/* Copies the text to *room and advances *room past it. NULL stays NULL. */
 static char *put_text(unsigned char **room, const char *text)
 {
     TRI_CHECK(room != NULL);

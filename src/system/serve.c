@@ -4,7 +4,8 @@
  * The connections of a server are actors of the program's kind, with code
  * around it: at the start the actor becomes the owner of its stream, the end of
  * on_run ends it, and a connection that broke is an ordinary end, in on_run and
- * in handlers. The changed definition is in the server's record, which lives as
+ * in handlers. A client that does not read is cut off by write_timeout: the write
+ * gives TR_ETIMEDOUT, which ends the actor (is_broken). The changed definition is in the server's record, which lives as
  * long as the system, because behaviours are found by the address of their
  * definition.
  *
@@ -338,12 +339,13 @@ void tri_servers_free(tri_servers *servers)
     }
 }
 
-/* The system frees the record, which its behaviours know. */
+/* Adds the record to those that tri_servers_free frees: behaviours keep the
+ * address of its definition. */
 static void server_keep(tr_system *sys, tri_server *it)
 {
     tri_servers *servers = &tri_layers_of(sys)->servers;
-    // Relaxed: a first guess. Release: pairs with nothing but the end of the
-    // system, which other means order.
+    // Relaxed: a first guess. Release: not needed for order, since
+    // tri_servers_free runs after all threads have ended.
     it->next = atomic_load_explicit(&servers->newest, memory_order_relaxed);
     while (!atomic_compare_exchange_weak_explicit(&servers->newest, &it->next,
                                                   it, memory_order_release,

@@ -214,7 +214,7 @@ static tri_member_state act(tri_membership *it, tri_member_step step,
         break;
     case TRI_MEMBER_RISE:
         it->calls->up(it->user, it->self);
-        extend(it);  // who has the lease knows which incarnation it is
+        extend(it);  // after `up`: who sees the lease sees the incarnation
         break;
     case TRI_MEMBER_FENCE:
         fence(it, now);

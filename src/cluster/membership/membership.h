@@ -50,7 +50,7 @@ typedef struct tri_membership_calls {
     void (*up)(void *user, tri_node self);
     /* The table has changed. Revisions increase. The view is borrowed. */
     void (*view_changed)(void *user, tri_view *view);
-    /* This incarnation is no member any more; before the view without it. */
+    /* A node has left or is dead. Called before the first view without it. */
     void (*dead)(void *user, tri_node node);
     /*
      * The lease is lost: the node drops all activations before it returns.

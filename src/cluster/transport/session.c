@@ -209,8 +209,9 @@ static void answered(tri_session *s, const tri_packet *p, tr_nanos now)
 }
 
 /*
- * Takes the frame of a packet if it is the next of its stream. Returns false
- * if it is, and was left.
+ * Takes the frame of a packet if it is the next of its stream; others are
+ * dropped. Returns false only if it is the next one and its receiver did not
+ * take it, for want of memory; then it is sent again.
  */
 static bool received(tri_session *s, const tri_packet *p)
 {

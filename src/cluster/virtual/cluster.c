@@ -3,7 +3,7 @@
  *
  * Invariant: a system has one cluster. The thread whose spawn of the guardian
  * /virtual succeeds makes it known; a thread that comes second finds that name
- * taken and waits for the store behind that spawn. After tri_cluster_close no
+ * taken and waits until the first one has set sys->virtuals. After tri_cluster_close no
  * activation begins.
  */
 #include "cluster/virtual/cluster.h"

@@ -55,7 +55,7 @@ void tri_answer_value(tri_worker *worker, tr_msg *msg, tr_ref from,
 /*
  * Sends a message on to another actor with its sender unchanged. The asker of
  * a request then waits for `to`. Takes msg on TR_OK.
- * Errors: TR_EDEADLOCK (that would close a circle of waits; ctx has the text).
+ * Errors: TR_EDEADLOCK (that would close a cycle of waits; ctx has the text).
  */
 TR_NODISCARD tr_err tri_forward(tr_ctx *ctx, tr_msg *msg, tr_ref to);
 

@@ -300,7 +300,7 @@ ask(tr_ctx *ctx, tr_ref to, void *out, tr_nanos timeout, const tr_type *type,
             err = tri_park(ctx, &wait);
         }
         if (wait.reply == NULL && err != TR_OK) {
-            // TR_EDEADLOCK: whoever found the circle has set the text.
+            // TR_EDEADLOCK: whoever found the cycle has set the text.
             tri_ask_set_error(ctx, &wait, err,
                               err == TR_EDEADLOCK ? ctx->fail_text : NULL);
         }

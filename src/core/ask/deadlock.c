@@ -1,9 +1,9 @@
 /*
- * deadlock.c - refuses waits that would close a circle.
+ * deadlock.c - refuses waits that would close a cycle.
  *
  * While a turn of A is parked on something that only B can give, A's extension
  * holds the edge A -> B. A turn writes its edge first and follows the chain
- * after that, both seq_cst: if two actors close a circle at the same time, at
+ * after that, both seq_cst: if two actors close a cycle at the same time, at
  * least one of them sees the other's edge. A chain counts only if a second
  * walk finds every edge with the same sequence number.
  *
@@ -127,10 +127,10 @@ static bool target_waits(const tri_cell *home, tr_ref to)
 }
 
 /*
- * Walks twice and returns the length of the circle, or 0 if there is none or
+ * Walks twice and returns the length of the cycle, or 0 if there is none or
  * it has changed between the walks.
  */
-static uint32_t find_circle(const edge_copy *home, edge_copy *chain)
+static uint32_t find_cycle(const edge_copy *home, edge_copy *chain)
 {
     edge_copy second[CHAIN_MAX];
     uint32_t count = walk(home, chain);
@@ -150,13 +150,13 @@ static void count_deadlock(tr_ctx *ctx)
     tri_count(&ctx->worker->count.deadlocks);
 }
 
-/* Sets the error text: the paths and call sites of the circle. */
+/* Sets the error text: the paths and call sites of the cycle. */
 static void describe(tr_system *sys, tr_ctx *ctx, const edge_copy *home,
                      const edge_copy *chain, uint32_t count,
                      const tr_type *type)
 {
     TRI_CHECK(count > 0 && count <= CHAIN_MAX);
-    // The actors of a circle are all parked, so they are alive.
+    // The actors of a cycle are all parked, so they are alive.
     char text[1024], path[TRI_PATH_MAX];
     tri_path_write(sys, home->cell, path, sizeof(path));
     size_t at = (size_t)snprintf(text, sizeof(text), "%s (%s)", path,
@@ -256,15 +256,14 @@ static edge_copy edge_for(tr_ctx *ctx, const tri_wait *wait, bool reads)
 
 /*
  * Follows the chain of an edge that has just been recorded. Removes the edge
- * and returns TR_EDEADLOCK if it closes a circle.
+ * and returns TR_EDEADLOCK if it closes a cycle.
  */
-static __attribute__((noinline)) tr_err refuse_circle(tr_ctx *ctx,
-                                                      tri_wait *wait,
-                                                      bool reads)
+static __attribute__((noinline)) tr_err refuse_cycle(tr_ctx *ctx,
+                                                     tri_wait *wait, bool reads)
 {
     edge_copy edge = edge_for(ctx, wait, reads), chain[CHAIN_MAX];
     TRI_CHECK(wait->has_edge);
-    uint32_t count = find_circle(&edge, chain);
+    uint32_t count = find_cycle(&edge, chain);
     if (count == 0) {
         return TR_OK;
     }
@@ -302,7 +301,7 @@ tr_err tri_edge_begin(tr_ctx *ctx, tri_wait *wait)
     atomic_store_explicit(&ext->edge.seq, seq + 1, memory_order_seq_cst);
     wait->has_edge = true;
     return target_waits(ctx->cell, wait->target)
-               ? refuse_circle(ctx, wait, reads)
+               ? refuse_cycle(ctx, wait, reads)
                : TR_OK;
 }
 
@@ -314,7 +313,7 @@ bool tri_edge_would_close(tr_ctx *ctx, const tri_wait *wait)
         return false;
     }
     edge_copy edge = edge_for(ctx, wait, reads), chain[CHAIN_MAX];
-    uint32_t count = find_circle(&edge, chain);
+    uint32_t count = find_cycle(&edge, chain);
     if (count > 0) {
         describe(ctx->sys, ctx, &edge, chain, count, wait->type);
     }
@@ -338,7 +337,7 @@ void tri_edge_end(tr_ctx *ctx, tri_wait *wait)
 void tri_edge_answered(tri_cell *cell, uint64_t correlation)
 {
     // Acquire: pairs with tri_ext_make. If the cell has another owner by now,
-    // the number differs; should it be the same, that owner's circle is found
+    // the number differs; should it be the same, that owner's cycle is found
     // by the next actor that joins it.
     tri_ext *ext = atomic_load_explicit(&cell->ext, memory_order_acquire);
     // Relaxed: written before the request was sent.
@@ -462,7 +461,7 @@ tr_err tri_edge_move(tr_ctx *ctx, tr_msg *request, tr_ref to)
     edge.to = to;
     atomic_store_explicit(&ext->edge.reads, edge.reads, memory_order_relaxed);
     atomic_store_explicit(&ext->edge.id, to.id, memory_order_seq_cst);
-    uint32_t count = find_circle(&edge, chain);
+    uint32_t count = find_cycle(&edge, chain);
     if (count == 0) {
         return TR_OK;
     }

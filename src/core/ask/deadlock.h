@@ -2,7 +2,7 @@
  * deadlock.h - the wait-for graph: finds waits that would never end.
  *
  * A turn that parks on another actor records an edge to it. A wait whose edge
- * would close a circle is refused (rule 18 (circles)).
+ * would close a cycle is refused (rule 18 (cycles)).
  *
  * Threads: the owner of the waiting cell; tri_edge_answered and tri_edge_move
  * on any.
@@ -14,8 +14,8 @@
 
 /*
  * Records the edge of a wait that is about to park. Errors: TR_EDEADLOCK (the
- * edge would close a circle: no edge is recorded, and the error text names the
- * circle).
+ * edge would close a cycle: no edge is recorded, and the error text names the
+ * cycle).
  */
 tr_err tri_edge_begin(tr_ctx *ctx, tri_wait *wait);
 
@@ -23,7 +23,7 @@ tr_err tri_edge_begin(tr_ctx *ctx, tri_wait *wait);
 void tri_edge_end(tr_ctx *ctx, tri_wait *wait);
 
 /*
- * Returns true if an edge for the wait would close a circle, and sets the
+ * Returns true if an edge for the wait would close a cycle, and sets the
  * error text. Records no edge: a turn that waits for the first of several
  * futures depends on none of them alone.
  */

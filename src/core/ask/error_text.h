@@ -27,8 +27,8 @@ void tri_error_set(tr_ctx *ctx, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
 /*
- * Sets the part of the text that was just set which says why, without who,
- * where and advice.
+ * Sets the reason (tr_error_reason) of the error text that was set last: why,
+ * without actor, place and advice.
  */
 void tri_error_set_reason(tr_ctx *ctx, const char *reason);
 

@@ -102,14 +102,14 @@ tr_err(tr_await)(tr_ctx *ctx, tr_future future, const tr_type *type, void *out,
     wait->site = site;
     wait->since = 0;  // the turn waits from now on, not since tr_async
     tr_err err = wait->done ? wait->err : tri_edge_begin(ctx, wait);
-    bool circle = err == TR_EDEADLOCK;  // the text is set already
+    bool cycle = err == TR_EDEADLOCK;  // the text is set already
     if (!wait->done && err == TR_OK) {
         err = tri_park(ctx, wait);
         tri_edge_end(ctx, wait);
     }
     if (err == TR_OK && wait->reply != NULL) {
         err = tri_ask_take_reply(ctx, wait, out);
-    } else if (!circle) {
+    } else if (!cycle) {
         tri_ask_set_error(ctx, wait, err,
                           err == TR_EDEADLOCK ? ctx->fail_text : NULL);
     }
@@ -131,7 +131,7 @@ static bool any_done(tr_ctx *ctx, const tr_future *futures, size_t count,
     return false;
 }
 
-/* Returns true if each of the waits would close a circle (rule 18 (circles)). */
+/* Returns true if each of the waits would close a cycle (rule 18 (cycles)). */
 static bool all_close(tr_ctx *ctx, const tr_future *futures, size_t count)
 {
     for (size_t i = 0; i < count; i++) {

@@ -146,7 +146,7 @@ static tr_err join_inside(tr_ctx *ctx, tr_ref ref, tr_nanos timeout,
     }
     if (tri_is_ancestor(tri_ref_cell(ref), ctx->cell)) {
         tri_error_set(ctx, "joining oneself or an ancestor");
-        return TR_EDEADLOCK;  // rule 18 (circles)
+        return TR_EDEADLOCK;  // rule 18 (cycles)
     }
     tri_wait wait = {.kind = TRI_WAIT_OUTSIDE,
                      .call = for_start ? "tr_started" : "tr_join",
@@ -264,7 +264,7 @@ static tr_err join_any(tr_from from, tr_ref ref, tr_nanos timeout,
     if (result != NULL) {
         *result = local;
     }
-    if (err != TR_OK && err != TR_EDEADLOCK) {  // a circle has its own text
+    if (err != TR_OK && err != TR_EDEADLOCK) {  // a cycle has its own text
         set_text(from, ref, for_start, err, for_start ? local.text : "");
     }
     return err;

@@ -137,7 +137,7 @@ tr_msg *tri_msg_take(tr_ctx *ctx, const void *m)
     return taken;
 }
 
-/* Sends msg on; a request that would close a circle is refused. Takes msg. */
+/* Sends msg on; a request that would close a cycle is refused. Takes msg. */
 static void forward(tr_ctx *ctx, tr_msg *msg, tr_ref to)
 {
     tr_err err = tri_forward(ctx, msg, to);

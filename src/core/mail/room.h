@@ -16,7 +16,7 @@
  * a hard limit has room. A turn is parked; a thread outside gives its lock up
  * meanwhile. Waits until caller->deadline, or as long as an ask.
  * Errors: TR_EFULL (the caller cannot wait), TR_ETIMEDOUT, TR_EDEADLOCK (the
- * wait would close a circle), TR_ELIMIT, TR_ENOMEM, and those of a turn whose
+ * wait would close a cycle), TR_ELIMIT, TR_ENOMEM, and those of a turn whose
  * actor ends.
  */
 tr_err tri_room_wait(tri_caller *caller, tri_cell *cell, tr_ref to,

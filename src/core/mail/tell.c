@@ -172,7 +172,7 @@ tr_err(tr_try_tell)(tr_from from, tr_ref to, const tr_type *type,
     }
     tri_leave(&caller);
     if (TRI_UNLIKELY(err != TR_OK && err != TR_EDEADLOCK)) {
-        set_text(from, to, type, err);  // a circle has its own text
+        set_text(from, to, type, err);  // a cycle has its own text
     }
     return err;
 }

@@ -297,7 +297,7 @@ tri_next tri_attention(tr_ctx *ctx)
     tri_worker *worker = ctx->worker;
     tri_cell *cell = ctx->cell;
 
-    // The loop of the worker has just taken the cell into its own context.
+    // batch_begin has taken the cell into this context.
     TRI_CHECK_SLOW(ctx->magic == TRI_CTX_MAGIC && tri_cell_is_owned(cell));
     // Relaxed: tri_system_take acquires.
     if (atomic_load_explicit(&cell->sys_mail, memory_order_relaxed) &

@@ -2,9 +2,9 @@
  * waiting.c - publishes what a parked turn waits for, and shows it.
  *
  * The record is in the extension, whose memory stays an extension: a reader
- * compares `seq` before and after, and reads no turn, stack or message. A
- * record that is only cleared keeps its seq: a reader that has seen `call`
- * before shows a wait that has just ended.
+ * compares `seq` before and after, and reads no turn, stack or message. At the
+ * end of a wait only `call` is set to NULL, and seq stays: a reader that has read
+ * `call` before that shows a wait that has just ended, which is harmless.
  *
  * Invariant: seq is odd while a wait is being written.
  */

@@ -76,8 +76,9 @@ enum {
 #define TRI_SPIN_OUTSIDE   ((tr_nanos)120000)  // an outside thread polls so long
 #define TRI_STEAL_AFTER    ((tr_nanos)20000)   // a batch this long is stuck
 #define TRI_STEAL_PAUSE    ((tr_nanos)80000)   // before the next steal from it
-#define TRI_SAMPLE_PAUSE   ((tr_nanos)20000)  // an idle worker samples as often
-#define TRI_WAKE_PAUSE_MIN UINT64_C(50000)    // about the time of a wake-up
+#define TRI_SAMPLE_PAUSE                                                       \
+    ((tr_nanos)20000)  // between two samples of an idle worker
+#define TRI_WAKE_PAUSE_MIN UINT64_C(50000)  // about the time of a wake-up
 #define TRI_WAKE_PAUSE_MAX UINT64_C(10000000)
 #define TRI_LONG_SPAN      TR_SECONDS(1)  // spans from here on may be 2 % late
 #define TRI_MONITOR_PERIOD TR_MS(10)      // of the monitor's rounds

@@ -240,7 +240,7 @@ EVERYWHERE(T14_handlers_ask_and_forward_by_name)
         tr_ask_virtual(w->sys, "tally", "a", &seen, 0, Pass, .to = "b"), TR_OK);
     assert_string_equal(seen.key, "b");
     tr_drop(Seen, &seen);
-    // Rule 18 (circles): it asks itself by name; the handler passes the
+    // Rule 18 (cycles): it asks itself by name; the handler passes the
     // error on.
     assert_int_equal(
         tr_ask_virtual(w->sys, "tally", "a", &seen, 0, Relay, .to = "a"),

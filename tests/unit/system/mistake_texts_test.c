@@ -153,7 +153,7 @@ static void test_forgotten_reply_names_the_ways_to_answer(void **state)
          "mistake_texts_test.c:", "without replying", "tr_reply", "tr_keep");
 }
 
-static void test_asking_oneself_shows_the_circle(void **state)
+static void test_asking_oneself_shows_the_cycle(void **state)
 {
     scene *s = *state;
     assert_int_equal(tr_ask(s->sys, s->novice, NULL, 0, AskSelf),
@@ -351,7 +351,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         ON_SCENE(test_wrong_type_names_type_and_actor),
         ON_SCENE(test_forgotten_reply_names_the_ways_to_answer),
-        ON_SCENE(test_asking_oneself_shows_the_circle),
+        ON_SCENE(test_asking_oneself_shows_the_cycle),
         ON_SCENE(test_waiting_as_sys_in_a_handler),
         ON_SCENE(test_assertion_says_that_it_is_one),
         ON_SCENE(test_answering_twice_says_how_it_came),

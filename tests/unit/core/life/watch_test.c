@@ -312,7 +312,7 @@ static void test_X46_an_ordered_notice_follows_the_mail_of_its_target(
     everywhere(in_order);
 }
 
-/* ---- circles and probes ---- */
+/* ---- cycles and probes ---- */
 
 static void circular(stage *s)
 {
@@ -332,7 +332,7 @@ static void circular(stage *s)
     quiet(s);
 }
 
-static void test_DW16_DW21_X11_actors_may_watch_each_other_in_circles(
+static void test_DW16_DW21_X11_actors_may_watch_each_other_in_cycles(
     void **state)
 {
     (void)state;
@@ -568,7 +568,7 @@ int main(void)
         cmocka_unit_test(
             test_X46_an_ordered_notice_follows_the_mail_of_its_target),
         cmocka_unit_test(
-            test_DW16_DW21_X11_actors_may_watch_each_other_in_circles),
+            test_DW16_DW21_X11_actors_may_watch_each_other_in_cycles),
         cmocka_unit_test(test_DW16_X11_a_ring_of_watchers_ends),
         cmocka_unit_test(test_DW21_X12_probes_watch_and_are_watched),
         cmocka_unit_test(test_DW10_DW11_X47_exactly_one_notice_under_load),
