@@ -218,6 +218,38 @@ static void test_a_store_outlives_the_engine(void **state)
     close_node(sys);
 }
 
+/* Actors whose owner did not host their kind are on the other node. */
+static void test_a_kind_that_is_hosted_later_moves_nobody(void **state)
+{
+    stage *s = *state;
+    enum { KEYS = 20 };
+    tr_member members[4];
+    char key[16];
+    int64_t count = 0;
+    tr_system *a, *b = open_node(s, NULL);
+    assert_int_equal(tr_system_open(&a, .workers = 1, .ns = "shop"), TR_OK);
+    assert_int_equal(tr_cluster_join(a, .engine = s->engine, .lease = LEASE,
+                                     .timeout = TR_SECONDS(60)),
+                     TR_OK);
+    do {  // until both own shards
+        await_members(a, 2, members);
+    } while (members[0].shards == 0 || members[1].shards == 0);
+    for (int64_t i = 1; i <= 3; i++) {
+        for (int k = 0; k < KEYS; k++) {
+            snprintf(key, sizeof(key), "key%d", k);
+            assert_int_equal(add(a, key, &count), TR_OK);
+            assert_int_equal(count, i);
+        }
+        if (i == 1) {
+            assert_int_equal(tr_host(a, counter, .storage = s->store), TR_OK);
+        }
+    }
+    assert_int_equal(atomic_load_explicit(&started, memory_order_relaxed),
+                     KEYS);
+    close_node(a);
+    close_node(b);
+}
+
 static void test_a_client_owns_nothing_and_calls_the_others(void **state)
 {
     stage *s = *state;
@@ -401,6 +433,7 @@ int main(void)
         STAGED(test_a_system_that_has_not_joined_has_no_members),
         STAGED(test_a_node_comes_back_at_its_address),
         STAGED(test_a_store_outlives_the_engine),
+        STAGED(test_a_kind_that_is_hosted_later_moves_nobody),
         STAGED(test_a_client_owns_nothing_and_calls_the_others),
         STAGED(test_joins_that_make_no_sense_are_refused),
         STAGED(test_a_handler_cannot_join),

@@ -17,6 +17,7 @@
 
 #include "base/check.h"
 #include "base/hash.h"
+#include "base/lock.h"
 #include "base/map.h"
 #include "cluster/bus/deliver.h"
 #include "cluster/bus/hosted.h"
@@ -28,6 +29,8 @@
 #include "cluster/bus/remote_watch.h"
 #include "cluster/transport/frame.h"
 #include "cluster/virtual/actor_id.h"
+#include "cluster/virtual/cluster.h"
+#include "cluster/virtual/kind.h"
 #include "cluster/virtual/names.h"
 #include "cluster/virtual/virtual.h"
 #include "core/cell/cell.h"
@@ -114,9 +117,15 @@ bool tri_relay_is_needed(tri_bus *bus, tri_virtual *v)
     if (find(bus, v) != NULL) {
         return true;
     }
-    const tri_hosted_kind *kind = tri_hosts_find(bus, v->text);
-    return kind == NULL || kind->placement != TR_PLACE_OWNER ||
-           !tri_slots_has(&kind->nodes, bus->node.slot);
+    // Under one lock with what senders of this node decide (is_elsewhere): they
+    // do not wait until bus->kinds has a kind that was hosted just now.
+    tri_shard *shard = tri_cluster_shard(bus->cluster, v);
+    tri_lock_take(&shard->lock);
+    const tri_kind *kind = tri_kind_of(bus->cluster, v);
+    bool is_needed = kind == NULL || kind->placement != TR_PLACE_OWNER;
+    v->placed |= is_needed;
+    tri_lock_drop(&shard->lock);
+    return is_needed;
 }
 
 /* Returns the number of the member that a placement prefers: lowest wins. */

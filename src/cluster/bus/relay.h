@@ -22,7 +22,10 @@
 struct tri_parcel;
 struct tri_peer;
 
-/* True if mail for the actor goes to another host than the owner, this node. */
+/*
+ * True if mail for the actor goes to the host that this node, the owner, has
+ * chosen or chooses; from then on senders of this node give theirs to the bus.
+ */
 bool tri_relay_is_needed(tri_bus *bus, tri_virtual *v);
 /* Passes a list of parcels for one actor on to its host. Takes the list. */
 void tri_relay_send(tri_bus *bus, tri_virtual *v, struct tri_parcel *list);

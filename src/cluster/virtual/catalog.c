@@ -58,7 +58,8 @@ static void start_waiting(tri_cluster *cluster, tri_worker *worker);
 
 /*
  * True if a record that is not active must not begin here by itself: another
- * node owns its shard, or the bus has older mail. With the lock.
+ * node owns its shard, the bus has placed it on a node, or has older mail. With
+ * the lock.
  */
 static bool is_elsewhere(tri_cluster *cluster, tri_virtual *v)
 {
@@ -68,10 +69,11 @@ static bool is_elsewhere(tri_cluster *cluster, tri_virtual *v)
         return false;
     }
     tri_kind *kind = tri_kind_of(cluster, v);
-    return kind == NULL || (kind->workers == 0 &&
-                            (v->with_bus || kind->placement != TR_PLACE_OWNER ||
-                             !tri_cluster_shard(cluster, v)->is_open ||
-                             !tri_bus_has_lease(tri_bus_of(cluster))));
+    return kind == NULL ||
+           (kind->workers == 0 &&
+            (v->with_bus || v->placed || kind->placement != TR_PLACE_OWNER ||
+             !tri_cluster_shard(cluster, v)->is_open ||
+             !tri_bus_has_lease(tri_bus_of(cluster))));
 }
 
 /* Gives a list of mail to the bus. Takes it on TR_OK. With the lock. */
@@ -265,6 +267,7 @@ tr_err tri_catalog_deliver(tri_cluster *cluster, tri_worker *worker,
     while (*mail != NULL && err == TR_OK) {
         tri_lock_take(&shard->lock);
         bool open = tri_virtual_is_open(v);
+        v->placed = v->placed && v->relayed;  // else it is here from now on
         if (!open) {
             err = deliver_closed(cluster, worker, v, mail, &begun);
         }

@@ -115,6 +115,7 @@ static void record_clear(tri_shard *shard, tri_virtual *v)
     TRI_CHECK(v->pending_last == NULL);
     TRI_CHECK(v->holds == 0 && !v->in_load_queue && !v->with_bus);
     v->kind = NULL;
+    v->placed = false;
     // Relaxed, all: late senders take the lock, and compare the id there.
     TRI_CHECK(atomic_load_explicit(&v->cell.mail, memory_order_relaxed) &
               TRI_MAIL_CLOSED);

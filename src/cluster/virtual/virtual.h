@@ -62,6 +62,7 @@ struct tri_virtual {
     _Atomic(uint8_t) state;  // tri_activation_state
     _Atomic(uint8_t) form;   // tri_form
     bool with_bus : 1;       // the bus has mail of it, or was told of some
+    bool placed : 1;         // all its mail goes through the bus: relay.c
     bool relayed : 1;        // its mail comes from the owner of its shard
     bool has_left : 1;       // relayed, has ended: the bus takes what is left
     _Atomic(bool) kept;      // its ref was given away: it keeps the name
