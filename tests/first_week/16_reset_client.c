@@ -58,18 +58,25 @@ static void talk(tr_system *sys, tr_stream *stream, const char *text)
     assert_string_equal(line, text);
 }
 
-/* Connects with the system's own calls, writes, and closes with a reset. */
-static void reset_client(const char *at, const char *text)
+/*
+ * Connects with the system's own calls, writes, and closes with a reset; if it
+ * listens, after the server has answered.
+ */
+static void reset_client(const char *at, const char *text, bool listens)
 {
     struct sockaddr_in to = {.sin_family = AF_INET};
     struct linger abort_it = {.l_onoff = 1};
     int fd = socket(AF_INET, SOCK_STREAM, 0);
+    char byte;
 
     assert_true(fd >= 0);
     to.sin_port = htons((uint16_t)atoi(strrchr(at, ':') + 1));
     to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     assert_int_equal(connect(fd, (struct sockaddr *)&to, sizeof(to)), 0);
     assert_int_equal(write(fd, text, strlen(text)), strlen(text));
+    if (listens) {
+        assert_int_equal(read(fd, &byte, 1), 1);
+    }
     assert_int_equal(
         setsockopt(fd, SOL_SOCKET, SO_LINGER, &abort_it, sizeof(abort_it)), 0);
     close(fd);
@@ -87,14 +94,35 @@ static void test_a_server_outlives_bad_clients(void **state)
     assert_int_equal(tr_ref_err(ref), TR_OK);
     assert_int_equal(tr_connect(sys, &good, at, LONG), TR_OK);
     for (int i = 0; i < BAD_CLIENTS; i++) {
-        reset_client(at, i % 3 == 0   ? "a line\nanother\n"
-                         : i % 3 == 1 ? "!fails\n"
-                                      : "half a line");
+        reset_client(at,
+                     i % 3 == 0   ? "a line\nanother\n"
+                     : i % 3 == 1 ? "!fails\n"
+                                  : "half a line",
+                     false);
         if (i % 20 == 0) talk(sys, good, "still here\n");
     }
     talk(sys, good, "the last one\n");
     assert_int_equal(tr_state_of(sys, ref), TR_STATE_RUNNING);
     tr_stream_close(sys, good);
+    assert_int_equal(tr_system_close(sys, 0), TR_OK);
+}
+
+static void test_a_reset_is_not_a_failure(void **state)
+{
+    (void)state;
+    char at[TR_ADDRESS_SIZE];
+    tr_system *sys;
+    tr_metrics_snapshot metrics = {.size = sizeof(metrics)};
+
+    assert_int_equal(tr_system_open(&sys, .log = discard), TR_OK);
+    tr_ref ref = tr_serve(sys, "tcp://127.0.0.1:0", connection, .bound = at);
+    for (int i = 0; i < 10; i++) {
+        reset_client(at, "a line\n", true);
+    }
+    tr_stop(sys, ref);  // ends after its connections
+    assert_int_equal(tr_join(sys, ref, LONG, NULL, NULL), TR_OK);
+    tr_metrics(sys, &metrics);
+    assert_int_equal(metrics.failures, 0);
     assert_int_equal(tr_system_close(sys, 0), TR_OK);
 }
 
@@ -172,6 +200,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_server_outlives_bad_clients),
+        cmocka_unit_test(test_a_reset_is_not_a_failure),
         cmocka_unit_test(
             test_an_actor_that_was_given_a_stream_is_not_restarted),
     };
