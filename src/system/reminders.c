@@ -370,21 +370,27 @@ static bool has_reminders(const tr_actor_def *def)
     return false;
 }
 
-/* Returns the service, made if there is none. */
+/*
+ * Returns the service, made if there is none. If several threads make it, its
+ * name decides: one of them can spawn it.
+ */
 static tr_err need_service(tri_caller *who, tri_reminders **out)
 {
     tri_reminders_slot *slot = &tri_layers_of(who->sys)->reminders;
-    tr_err err = TR_OK;
-    tri_lock_take(&slot->lock);
     *out = tri_reminders_of(who->sys);
-    if (*out == NULL) {
-        err = service_new(who, out);
-        if (err == TR_OK) {
-            // Release: pairs with tri_reminders_of.
-            atomic_store_explicit(&slot->reminders, *out, memory_order_release);
-        }
+    if (*out != NULL) {
+        return TR_OK;
     }
-    tri_lock_drop(&slot->lock);
+    tr_err err = service_new(who, out);
+    if (err == TR_OK) {
+        // Release: pairs with tri_reminders_of.
+        atomic_store_explicit(&slot->reminders, *out, memory_order_release);
+    } else if (err == TR_EEXIST) {
+        while ((*out = tri_reminders_of(who->sys)) == NULL) {
+            tri_lock_yield();  // a few instructions are missing
+        }
+        err = TR_OK;
+    }
     return err;
 }
 

@@ -13,14 +13,12 @@
 #ifndef TRI_SYSTEM_REMINDERS_H
 #define TRI_SYSTEM_REMINDERS_H
 
-#include "base/lock.h"
 #include "core/types.h"
 #include "troupe/base.h"
 #include "troupe/message.h"
 
 /* Part of tri_layers. */
 typedef struct tri_reminders_slot {
-    tri_lock lock;                            // held while it is made
     struct tri_reminders *_Atomic reminders;  // NULL before the first host
 } tri_reminders_slot;
 

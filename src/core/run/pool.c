@@ -245,6 +245,30 @@ tri_pool *tri_pool_find(tr_system *sys, const char *name)
     return NULL;
 }
 
+/* Waits until no other thread starts threads of the pool, and begins to. */
+static void starting_begin(tri_pool *pool)
+{
+    tri_world *world = pool->sys->world;
+    uint32_t none = 0;
+    // Acquire: pairs with starting_end; sees which threads run already.
+    while (!atomic_compare_exchange_strong_explicit(&pool->starting, &none, 1,
+                                                    memory_order_acquire,
+                                                    memory_order_relaxed)) {
+        (void)world->ops->park(world, &pool->starting, 1, TR_FOREVER);
+        none = 0;
+    }
+}
+
+static void starting_end(tri_pool *pool)
+{
+    tri_world *world = pool->sys->world;
+    // Release: pairs with starting_begin.
+    uint32_t was =
+        atomic_exchange_explicit(&pool->starting, 0, memory_order_release);
+    TRI_CHECK(was == 1);
+    world->ops->wake(world, &pool->starting, UINT32_MAX);
+}
+
 tr_err tri_workers_start(tr_system *sys, tri_pool *pool)
 {
     TRI_CHECK(pool != NULL && pool->sys == sys);
@@ -254,7 +278,7 @@ tr_err tri_workers_start(tr_system *sys, tri_pool *pool)
         return TR_OK;
     }
     tr_err err = TR_OK;
-    tri_lock_take(&pool->start_lock);
+    starting_begin(pool);
     // Acquire: pairs with tri_worker_new.
     uint32_t count = atomic_load_explicit(&pool->count, memory_order_acquire);
     for (uint32_t i = 0; i < count && err == TR_OK; i++) {
@@ -266,7 +290,7 @@ tr_err tri_workers_start(tr_system *sys, tri_pool *pool)
     }
     // Release: publishes thread_handle to the monitor.
     atomic_store_explicit(&pool->started, err == TR_OK, memory_order_release);
-    tri_lock_drop(&pool->start_lock);
+    starting_end(pool);
     return err;
 }
 

@@ -209,12 +209,12 @@ enum tri_own_thread { TRI_OWN_NONE, TRI_OWN_RUNS, TRI_OWN_DONE };
 struct tri_pool {
     tr_system *sys;
     char name[32];
-    uint8_t index;    // in sys->pools
-    uint32_t spares;  // workers that the monitor has added
-    tri_lock start_lock;
-    _Atomic(bool) started;      // the threads run; at the first use
-    bool has_own_threads;       // tr_dispatcher_options.start
-    _Atomic(bool) is_given_up;  // its threads did not start; not found by name
+    uint8_t index;               // in sys->pools
+    uint32_t spares;             // workers that the monitor has added
+    _Atomic(uint32_t) starting;  // 1 while a thread starts the threads
+    _Atomic(bool) started;       // the threads run; at the first use
+    bool has_own_threads;        // tr_dispatcher_options.start
+    _Atomic(bool) is_given_up;   // its threads did not start; not found by name
     tr_dispatch_kind kind;
     _Atomic(uint32_t) count;  // of workers; grows if all are stuck
     tri_worker *_Atomic workers[TRI_POOL_WORKERS_MAX];

@@ -77,6 +77,51 @@ static void test_DP3_concurrent_actors_share_one_thread(void **state)
     stage_close(&it);
 }
 
+typedef struct starter {
+    tr_system *sys;
+    tri_pool *pool;
+    pthread_barrier_t *barrier;
+    tr_err err;
+    pthread_t thread;
+} starter;
+
+static void *start_pool(void *arg)
+{
+    starter *it = arg;
+    pthread_barrier_wait(it->barrier);
+    it->err = tri_workers_start(it->sys, it->pool);
+    return NULL;
+}
+
+static void test_DP3_a_pool_is_started_once_by_several_threads(void **state)
+{
+    enum { STARTERS = 4 };
+    stage it;
+    pthread_barrier_t barrier;
+    starter starters[STARTERS];
+    (void)state;
+    stage_open_real(&it, NULL);
+    tri_pool *pool = tri_pool_find(it.sys, "blocking");
+    assert_false(atomic_load_explicit(&pool->started, memory_order_relaxed));
+    assert_int_equal(pthread_barrier_init(&barrier, NULL, STARTERS), 0);
+    for (int i = 0; i < STARTERS; i++) {
+        starters[i] = (starter){it.sys, pool, &barrier, TR_EUSER, 0};
+        assert_int_equal(
+            pthread_create(&starters[i].thread, NULL, start_pool, &starters[i]),
+            0);
+    }
+    for (int i = 0; i < STARTERS; i++) {
+        pthread_join(starters[i].thread, NULL);
+        expect_ok(starters[i].err);
+    }
+    pthread_barrier_destroy(&barrier);
+    // A worker that was started twice has failed a check of tri_worker_start.
+    tr_ref ref = stage_spawn(&it, .dispatcher = "blocking");
+    assert_false(pthread_equal(thread_of(&it, ref), pthread_self()));
+    assert_true(threads_behind(&it, ref) > 0);
+    stage_close(&it);
+}
+
 static bool is_thread_of_mine(pthread_t thread)
 {
     char name[16] = "";
@@ -368,6 +413,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_DP1_a_pinned_actor_has_a_thread_of_its_own),
         cmocka_unit_test(test_DP3_concurrent_actors_share_one_thread),
+        cmocka_unit_test(test_DP3_a_pool_is_started_once_by_several_threads),
         cmocka_unit_test(test_DP4_dispatchers_are_found_by_name),
         cmocka_unit_test(test_DP2_any_number_of_workers),
         cmocka_unit_test(test_X28_the_number_of_workers_is_an_option),
