@@ -81,11 +81,9 @@ static inline void wait_arm(tr_ctx *ctx, tri_wait *wait, tr_nanos deadline)
     if (deadline == TR_FOREVER) {
         return;
     }
-    tri_link *last = tri_list_last(&worker->asks);
+    const tri_wait *last = asks_wait(tri_list_last(&worker->asks));
     if (wait->kind == TRI_WAIT_REPLY &&
-        (last == NULL ||
-         tri_container_of(last, tri_wait, ask.link)->ask.deadline <=
-             deadline)) {
+        (last == NULL || last->ask.deadline <= deadline)) {
         asks_append(worker, wait, deadline);
     } else {
         tri_arm(worker, &wait->timer, deadline, TRI_TIMER_WAIT);
