@@ -11,6 +11,7 @@
 #include <troupe/base.h>
 #include <troupe/cluster.h>
 #include <troupe/engine.h>
+#include <troupe/file.h>
 #include <troupe/message.h>
 #include <troupe/net.h>
 #include <troupe/observe.h>

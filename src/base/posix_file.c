@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -324,6 +325,18 @@ tr_err tri_posix_file_remove(tri_world *world, const char *path, bool sync_dir)
         return tri_posix_err(errno);
     }
     return sync_dir ? sync_dir_of(path) : TR_OK;
+}
+
+tr_err tri_posix_file_rename(tri_world *world, const char *path,
+                             const char *new_path)
+{
+    (void)world;
+    TRI_CHECK(path != NULL);
+    TRI_CHECK(new_path != NULL);
+    if (rename(path, new_path) != 0) {
+        return tri_posix_err(errno);
+    }
+    return sync_dir_of(new_path);
 }
 
 tr_err tri_posix_file_exists(tri_world *world, const char *path, bool *out)

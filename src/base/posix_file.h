@@ -32,6 +32,8 @@ tr_err tri_posix_file_map(tri_file *file, uint64_t offset, size_t size,
                           void **out);
 void tri_posix_file_unmap(tri_file *file, void *at, size_t size);
 tr_err tri_posix_file_remove(tri_world *world, const char *path, bool sync_dir);
+tr_err tri_posix_file_rename(tri_world *world, const char *path,
+                             const char *new_path);
 tr_err tri_posix_file_exists(tri_world *world, const char *path, bool *out);
 
 #endif

@@ -327,6 +327,13 @@ typedef struct tri_world_ops {
                        void **out);
     void (*file_unmap)(tri_file *file, void *at, size_t size);
     tr_err (*file_remove)(tri_world *world, const char *path, bool sync_dir);
+    /*
+     * Gives a file another name in the same folder, in place of the file that
+     * has it, durably. After an error the name is the old one, unless the last
+     * step has failed, which makes it durable.
+     */
+    tr_err (*file_rename)(tri_world *world, const char *path,
+                          const char *new_path);
     tr_err (*file_exists)(tri_world *world, const char *path, bool *out);
 
     /*

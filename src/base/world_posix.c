@@ -493,6 +493,7 @@ static const tri_world_ops posix_ops = {
     .file_map = tri_posix_file_map,
     .file_unmap = tri_posix_file_unmap,
     .file_remove = tri_posix_file_remove,
+    .file_rename = tri_posix_file_rename,
     .file_exists = tri_posix_file_exists,
     .environment = posix_environment,
     .shared = posix_shared,

@@ -349,6 +349,40 @@ tr_err tri_sim_file_remove(tri_world *world, const char *path, bool sync_dir)
     return TR_OK;
 }
 
+/*
+ * A crash finds the old name or the new one: both steps, the rename and the
+ * sync of the folder, happen between two steps of the world.
+ */
+tr_err tri_sim_file_rename(tri_world *world, const char *path,
+                           const char *new_path)
+{
+    tri_sim_node *node = tri_sim_node_of(world);
+    tri_sim_disk *disk = node->sim->disk;
+
+    TRI_CHECK(path != NULL);
+    TRI_CHECK(new_path != NULL);
+    TR_TRY(draw_faults(node->sim, node->index));
+    tri_sim_inode *it = tri_sim_inode_find(disk, node->index, path);
+    if (it == NULL) {
+        return TR_ENOENT;
+    }
+    tri_sim_inode *other = tri_sim_inode_find(disk, node->index, new_path);
+    if (other == it) {
+        return TR_OK;
+    }
+    if (!tri_sim_inode_rename(it, new_path)) {
+        return TR_ENOMEM;
+    }
+    if (other != NULL) {
+        other->named = false;
+    }
+    tri_sim_folder_sync(disk, it);
+    // The folder was synced, or its sync has failed: the program cannot tell.
+    return tri_sim_strikes(node->sim, TRI_FAULT_disk_error, node->index)
+               ? TR_EIO
+               : TR_OK;
+}
+
 tr_err tri_sim_file_exists(tri_world *world, const char *path, bool *out)
 {
     tri_sim_node *node = tri_sim_node_of(world);

@@ -30,6 +30,7 @@ void tri_sim_inode_free(tri_sim_inode *it)
     tri_content_fini(&it->seen);
     tri_content_fini(&it->platter);
     tri_list_remove(&it->link);
+    free(it->path);
     free(it);
 }
 
@@ -52,18 +53,32 @@ tri_sim_inode *tri_sim_inode_find(const tri_sim_disk *disk, uint32_t node,
     return NULL;
 }
 
+bool tri_sim_inode_rename(tri_sim_inode *it, const char *path)
+{
+    char *copy = strdup(path);
+
+    if (copy == NULL) {
+        return false;
+    }
+    free(it->path);
+    it->path = copy;
+    return true;
+}
+
 tri_sim_inode *tri_sim_inode_new(tri_sim_disk *disk, uint32_t node,
                                  const char *path)
 {
-    size_t size = strlen(path) + 1;
-    tri_sim_inode *it = calloc(1, sizeof(*it) + size);
+    tri_sim_inode *it = calloc(1, sizeof(*it));
 
     if (it == NULL) {
         return NULL;
     }
+    if (!tri_sim_inode_rename(it, path)) {
+        free(it);
+        return NULL;
+    }
     it->node = node;
     it->named = true;
-    memcpy(it->path, path, size);
     tri_list_init(&it->pending);
     tri_list_init(&it->locks);
     tri_list_push_back(&disk->inodes, &it->link);

@@ -49,7 +49,7 @@ typedef struct tri_sim_inode {
     tri_content platter;
     tri_list pending;  // of tri_sim_operation
     tri_list locks;    // sim_disk_lock.c
-    char path[];
+    char *path;
 } tri_sim_inode;
 
 struct tri_file {
@@ -73,6 +73,8 @@ tri_sim_inode *tri_sim_inode_new(tri_sim_disk *disk, uint32_t node,
 /* Returns the file that is seen under this name, or NULL. */
 tri_sim_inode *tri_sim_inode_find(const tri_sim_disk *disk, uint32_t node,
                                   const char *path);
+/* Gives it another name. Returns false without memory. */
+bool tri_sim_inode_rename(tri_sim_inode *it, const char *path);
 void tri_sim_inode_free(tri_sim_inode *it);
 /* Frees it unless it is open or has a name. */
 void tri_sim_inode_free_if_unused(tri_sim_inode *it);

@@ -60,8 +60,8 @@
 #define ADVICE_THREAD  "tr_thread_start makes threads of this world"
 #define ADVICE_PROCESS "no other program takes part in this world"
 #define ADVICE_CHANCE  "tr_random draws from the seed"
-#define ADVICE_SOCKET  "there is no network but that between the nodes"
-#define ADVICE_FILE    "the disk of a node is behind its store"
+#define ADVICE_SOCKET  "net.h and udp.h have the network between the nodes"
+#define ADVICE_FILE    "file.h reads and writes the disk of a node"
 
 /*
  * Sorted by strcmp. All take at most six integers or pointers and return one;

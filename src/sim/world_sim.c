@@ -221,6 +221,7 @@ const tri_world_ops tri_sim_ops = {
     .file_map = tri_sim_file_map,
     .file_unmap = tri_sim_file_unmap,
     .file_remove = tri_sim_file_remove,
+    .file_rename = tri_sim_file_rename,
     .file_exists = tri_sim_file_exists,
     .place = sim_place,
     .shared = sim_shared,

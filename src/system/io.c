@@ -34,6 +34,7 @@
 #include "core/run/waiting.h"
 #include "core/system.h"
 #include "system/blocking.h"
+#include "system/file.h"
 #include "system/stream.h"
 #include "troupe/message.h"
 #include "troupe/system.h"
@@ -136,6 +137,7 @@ tr_err tri_io_need(tr_system *sys, tri_io **out)
     tri_map_init(&io->waits, NULL, NULL);
     tri_map_init(&io->by_fd, NULL, NULL);
     tri_list_init(&io->streams);
+    tri_list_init(&io->files);
     tri_blocking_init(&io->blocking, sys);
     tr_err err = sys->world->ops->poller_new(sys->world, &io->poller);
     if (err != TR_OK) {
@@ -302,6 +304,7 @@ void tri_io_close(tr_system *sys)
         return;
     }
     tri_streams_close(io);
+    tri_files_close(io);
     // Release: pairs with io_main.
     atomic_store_explicit(&io->closing, true, memory_order_release);
     if (io->thread != NULL) {

@@ -34,6 +34,9 @@ typedef struct tri_io {
     tri_lock streams_lock;  // for the next one
     tri_list streams;       // tr_stream.link
 
+    tri_lock files_lock;  // for the next one, and for the end of a file
+    tri_list files;       // tr_file.link
+
     tri_blocking blocking;
 } tri_io;
 
