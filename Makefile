@@ -45,7 +45,7 @@ BUILD = $(Q)cmake --build build/$(1) -j $(JOBS) $(2) -- $(NINJA_FLAGS)
 TEST = $(Q)ctest --test-dir build/$(1) -j 3 --output-on-failure \
 	--no-tests=error $(2)
 
-.PHONY: all help deps-% run demo run-many test check style bench bench-peers sim sim-fresh \
+.PHONY: all help deps-% run demo run-many test check style bench bench-cluster bench-peers sim sim-fresh \
 	replays random random-fresh planted mutations fuzz crash fence coverage install uninstall format lint \
 	includes requirements clean
 
@@ -71,6 +71,7 @@ help:
 	@echo '                  leaves out a part of the fence and must fail'
 	@echo 'make fuzz         every fuzzer for FUZZ_SECONDS=$(FUZZ_SECONDS)'
 	@echo 'make bench        every workload of troupe-bench, SCALE=$(SCALE)'
+	@echo 'make bench-cluster shards that move, names that are forgotten'
 	@echo 'make bench-peers  the comparison with other actor systems'
 	@echo 'make coverage     build/coverage/html/index.html'
 	@echo 'make install      PREFIX=$(PREFIX), DESTDIR for packages'
@@ -233,6 +234,11 @@ bench: deps-build build/release/build.ninja
 	for workload in $$($$bench --list); do \
 		$$bench $$workload --scale $(SCALE); \
 	done
+
+# Ends with 1 if a limit of the cluster is missed; ARGS goes to the program.
+bench-cluster: deps-build build/release/build.ninja
+	$(call BUILD,release,--target cluster-bench)
+	$(Q)build/release/bench/cluster-bench $(ARGS)
 
 bench-peers: deps-bench build/release/build.ninja
 	$(call BUILD,release,--target troupe-bench)

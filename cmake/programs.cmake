@@ -84,6 +84,10 @@ if(TARGET troupe_static AND NOT CMAKE_CROSSCOMPILING)
             target_include_directories(troupe-bench PRIVATE
                 "${PROJECT_SOURCE_DIR}/tests")
         endif()
+        if("sqlite" IN_LIST troupe_components)
+            troupe_program(cluster-bench bench
+                "${PROJECT_SOURCE_DIR}/bench/cluster/cluster_bench.c")
+        endif()
         find_package(PkgConfig QUIET)
         if(PkgConfig_FOUND)
             pkg_check_modules(cjson QUIET IMPORTED_TARGET libcjson)

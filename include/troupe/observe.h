@@ -105,6 +105,8 @@ typedef struct tr_metrics_snapshot {
     uint64_t zombies;         // ended by force, still in a handler
     uint64_t dropped;         // mail dropped at an end by TR_DRAIN_DROP
     uint64_t given_up;        // actors stopped after too many restarts
+    uint64_t bus_turns;       // of the bus to the other nodes of a cluster
+    uint64_t bus_turn_max;    // most CPU time of one, in nanoseconds
 } tr_metrics_snapshot;
 
 enum {

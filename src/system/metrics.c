@@ -166,6 +166,10 @@ size_t tr_metrics_text(tr_system *sys, char *buf, size_t size)
          "activations of virtual actors");
     LINE("gauge", "zombies", zombies,
          "actors ended by force whose handler has not returned");
+    LINE("counter", "bus_turns_total", bus_turns,
+         "turns of the bus to the other nodes of a cluster");
+    LINE("gauge", "bus_turn_cpu_max_nanoseconds", bus_turn_max,
+         "most CPU time that one turn of the bus has taken");
 #undef LINE
     tri_kinds_write(&text, sys, label);
     return text.need;

@@ -14,8 +14,8 @@
 
 /*
  * A packet may be taken if its sender is a member, our view is as new as the
- * sender's, and we have our lease. If our view is older, or the lease is lost,
- * the packet comes again later.
+ * sender's and was acted on for all shards, and we have our lease. If not, the
+ * packet comes again later.
  */
 static tri_taken may_take(tri_bus *bus, const tri_packet *packet)
 {
@@ -25,7 +25,7 @@ static tri_taken may_take(tri_bus *bus, const tri_packet *packet)
         bus->up->refresh(bus->up_user, packet->revision);
         return TRI_TAKE_LATER;
     }
-    if (bus->is_fenced) {
+    if (bus->is_fenced || bus->view_left > 0) {
         return TRI_TAKE_LATER;
     }
     return bus->view != NULL && tri_view_has(bus->view, from)

@@ -24,6 +24,8 @@
 #include "cluster/bus/remote_stop.h"
 #include "cluster/bus/remote_watch.h"
 #include "cluster/bus/request.h"
+#include "cluster/bus/stopping.h"
+#include "cluster/bus/turn_budget.h"
 #include "cluster/transport/session.h"
 #include "cluster/virtual/actor_id.h"
 #include "cluster/virtual/catalog.h"
@@ -180,6 +182,9 @@ void tri_bus_end_turn(tri_bus *bus)
     tri_hosts_review(bus);
     tr_nanos due =
         send_unsent(bus) || bus->is_fenced ? now + TRI_BUS_RETRY : TR_FOREVER;
+    if (tri_stopping_go_on(bus) || bus->view_left > 0) {
+        due = now;
+    }
     due = TRI_MIN(due, tri_lane_expire(bus, now));
     due = TRI_MIN(due, pump_sessions(bus, now));
     due = TRI_MIN(due, flush(bus, now));
@@ -188,6 +193,7 @@ void tri_bus_end_turn(tri_bus *bus)
         bus->timer_due = due;
         tri_alarm_set(bus->ctx, due > now ? due - now : 1);
     }
+    tri_turn_budget_end(bus);
     bus->ctx = NULL;
 }
 
@@ -200,6 +206,7 @@ static tri_bus *begin_turn(tr_ctx *ctx, Bus *self)
     Tick tick = {};
     TRI_CHECK(bus->ctx == NULL);
     bus->ctx = ctx;
+    tri_turn_budget_begin(bus);
     if (!bus->has_timer) {
         bus->has_timer = tri_alarm_new(ctx, &Tick_tr_type, &tick);
     }

@@ -10,6 +10,8 @@
  *   arrival.c      packets that arrive
  *   peer.c         the other nodes: a session with each, frames that come
  *   hosts.c        which node hosts which kinds
+ *   turn_budget.c  how much a turn may do
+ *   stopping.c     shards whose actors are told to stop
  *   lane.c         the way to the actors of one shard
  *   deliver.c      delivers mail to the actors of shards that are open here
  *   relay.c        actors that the owner of their shard has placed elsewhere
@@ -97,18 +99,21 @@ struct tri_bus {
     tr_ref self;
     tri_node node;  // this one
     char address[TRI_MEMBER_ADDRESS_MAX];
-    tr_ctx *ctx;         // of the turn that runs; NULL between turns
-    bool closed;         // the actor has ended; under every shard's lock
-    bool has_timer;      // there was memory for it
-    tr_nanos timer_due;  // TR_FOREVER: not set
+    tr_ctx *ctx;          // of the turn that runs; NULL between turns
+    uint32_t frame_from;  // node whose frame is handled now; TRI_NODE_NONE
+    bool closed;          // the actor has ended; under every shard's lock
+    bool has_timer;       // there was memory for it
+    tr_nanos timer_due;   // TR_FOREVER: not set
 
     _Atomic(tri_view *) next_view;          // owned: not acted on yet
     _Atomic(uint64_t) next_node;            // tri_bus_set_node; 0: nothing new
     bool is_fenced;                         // no lease: all lanes are closed
     tri_view *view;                         // held; NULL: none has come
-    tri_shard_owner owners[TRI_SHARDS];     // as in the view
+    uint32_t view_at, view_left;            // bus_view.c: shards to act on
+    tri_shard_owner owners[TRI_SHARDS];     // as in the view, acted on
     struct tri_lane *lanes;                 // of each shard
     tri_list waiting;                       // of tri_lane
+    tri_list stopping;                      // of tri_lane: stopping.c
     struct tri_parcel *given_back;          // newest first: bus_view.c
     struct tri_peer *peers[TRI_NODES_MAX];  // made when first needed
     tri_map kinds;                          // hosts.h
@@ -120,14 +125,20 @@ struct tri_bus {
     struct tri_request *unsent_answers;     // there was no memory for them
     tri_map relays;                         // record -> tri_relay: relay.c
     tri_map hosted;                         // record -> tri_hosted: hosted.c
-    uint32_t placed_on[TRI_NODES_MAX];      // how many relays lead to each
-    bool relays_nowhere;                    // some relay waits for a host
-    bool hosted_untold;                     // some owner was not told of an end
-    tri_map watched;                        // record -> tri_watched
-    bool watch_news_unsent;                 // of some of those
-    _Atomic(bool) announce;  // not all nodes were told of all our kinds
-    uint64_t next_number;    // for correlations and tokens
+    struct {
+        tri_list relays;         // of tri_relay
+        uint32_t count;          // of those
+    } placed_on[TRI_NODES_MAX];  // relays that lead to each
+    tri_list relays_nowhere;     // of tri_relay: they wait for a host
+    tri_list hosted_untold;      // of tri_hosted: owner to be told
+    tri_map watched;             // record -> tri_watched
+    bool watch_news_unsent;      // of some of those
+    _Atomic(bool) announce;      // not all nodes were told of all our kinds
+    uint64_t next_number;        // for correlations and tokens
     tri_bus_counts counts;
+    tr_nanos turn_began;                // turn_budget.c; 0: outside of turns
+    uint32_t turn_budget;               // turn_budget.h
+    _Atomic(uint64_t) turns, turn_max;  // for tr_metrics
 };
 
 /* Returns the bus of a cluster, or NULL if there are no other nodes. */

@@ -65,8 +65,17 @@ static tri_bus *bus_new(tri_cluster *cluster, const tri_bus_options *o)
         bus->owners[i].node.slot = TRI_NODE_NONE;
         lanes[i].to.slot = lanes[i].marker_to.slot = TRI_NODE_NONE;
         tri_link_init(&lanes[i].link);
+        tri_link_init(&lanes[i].stopping);
+        tri_list_init(&lanes[i].relays);
+        tri_list_init(&lanes[i].hosted);
+    }
+    for (uint32_t i = 0; i < TRI_NODES_MAX; i++) {
+        tri_list_init(&bus->placed_on[i].relays);
     }
     tri_list_init(&bus->waiting);
+    tri_list_init(&bus->stopping);
+    tri_list_init(&bus->relays_nowhere);
+    tri_list_init(&bus->hosted_untold);
     bus->cluster = cluster;
     bus->sys = sys;
     bus->transport = o->transport;
@@ -76,6 +85,7 @@ static tri_bus *bus_new(tri_cluster *cluster, const tri_bus_options *o)
     // An answer to an earlier incarnation may come to this one. Numbers begin
     // far from those of other incarnations, so that it matches nothing.
     bus->next_number = tri_hash_mix(o->node.incarnation);
+    bus->frame_from = TRI_NODE_NONE;
     bus->timer_due = TR_FOREVER;
     snprintf(bus->address, sizeof(bus->address), "%s",
              o->address != NULL ? o->address : "");

@@ -5,6 +5,13 @@
  * nothing from a peer whose view is newer than its own (bus.c). So what a peer
  * sends because it knows of a death arrives where the death is known, too.
  *
+ * The members of a view are acted on at once, its shards some in each turn
+ * (turn_budget.h). Each lane changes in one step, so every one of them is as in
+ * this view or as in an earlier one, which other nodes have to cope with anyway.
+ * Until all are as in this view, no packet is taken: a peer that has the view,
+ * too, may have sent mail to the new owner of a shard, here, which must not go
+ * to the old one.
+ *
  * Invariant: a node that is not in bus->view has no session, no lane leads to
  * it, and no watch waits for it.
  */
@@ -21,6 +28,7 @@
 #include "cluster/bus/peer.h"
 #include "cluster/bus/relay.h"
 #include "cluster/bus/remote_watch.h"
+#include "cluster/bus/turn_budget.h"
 #include "cluster/membership/view.h"
 #include "cluster/transport/session.h"
 #include "cluster/transport/transport.h"
@@ -72,23 +80,33 @@ static void bury_dead(tri_bus *bus, const tri_view *before)
     }
 }
 
+static void set_owner(tri_bus *bus, uint32_t shard)
+{
+    const tri_shard_owner *owner = &bus->view->shards[shard];
+    if (owner->epoch > bus->owners[shard].epoch) {
+        tri_turn_budget_spend(bus, 1);
+        tri_lane_set_owner(bus, shard, owner);
+    } else {
+        tri_lane_review(bus, shard);
+    }
+    if (tri_node_is(owner->node, bus->node)) {
+        if (owner->next != TRI_NODE_NONE) {
+            tri_lane_drain(bus, shard);
+        } else {
+            tri_lane_keep(bus, shard);
+        }
+    }
+}
+
+/* Acts on the owners of the shards that are left, within the turn's budget. */
 static void set_owners(tri_bus *bus)
 {
-    TRI_CHECK(bus->view != NULL);
-    for (uint32_t i = 0; i < TRI_SHARDS; i++) {
-        const tri_shard_owner *owner = &bus->view->shards[i];
-        if (owner->epoch > bus->owners[i].epoch) {
-            tri_lane_set_owner(bus, i, owner);
-        } else {
-            tri_lane_review(bus, i);
-        }
-        if (tri_node_is(owner->node, bus->node)) {
-            if (owner->next != TRI_NODE_NONE) {
-                tri_lane_drain(bus, i);
-            } else {
-                tri_lane_keep(bus, i);
-            }
-        }
+    TRI_CHECK(bus->view_left == 0 || bus->view != NULL);
+    while (bus->view_left > 0 && tri_turn_budget_is_left(bus)) {
+        uint32_t shard = bus->view_at;
+        bus->view_at = (shard + 1) % TRI_SHARDS;
+        bus->view_left--;
+        set_owner(bus, shard);
     }
 }
 
@@ -140,9 +158,9 @@ static void act_on_node(tri_bus *bus)
     }
 }
 
-void tri_bus_view_act(tri_bus *bus)
+/* Takes a newer view, if there is one, and acts on its members. */
+static void take_view(tri_bus *bus)
 {
-    act_on_node(bus);
     // Acquire: pairs with tri_bus_set_view.
     tri_view *view =
         atomic_exchange_explicit(&bus->next_view, NULL, memory_order_acquire);
@@ -159,9 +177,17 @@ void tri_bus_view_act(tri_bus *bus)
         tri_lane_close_all(bus);  // the others take this node for dead
     }
     bury_dead(bus, before);
-    set_owners(bus);
+    bus->view_left = TRI_SHARDS;
     tri_view_drop(before);
     // Relaxed: our own turn. New members have to know what we host.
     atomic_store_explicit(&bus->announce, true, memory_order_relaxed);
     tell_transport(bus);
+}
+
+void tri_bus_view_act(tri_bus *bus)
+{
+    TRI_CHECK(bus->ctx != NULL);
+    act_on_node(bus);
+    take_view(bus);
+    set_owners(bus);
 }

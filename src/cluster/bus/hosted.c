@@ -24,6 +24,7 @@
 #include <stdlib.h>
 
 #include "base/check.h"
+#include "base/list.h"
 #include "base/lock.h"
 #include "base/map.h"
 #include "cluster/bus/deliver.h"
@@ -33,6 +34,7 @@
 #include "cluster/bus/parcel.h"
 #include "cluster/bus/peer.h"
 #include "cluster/bus/relay.h"
+#include "cluster/bus/turn_budget.h"
 #include "cluster/transport/frame.h"
 #include "cluster/virtual/activation.h"
 #include "cluster/virtual/actor_id.h"
@@ -46,10 +48,11 @@
 #include "system/reminders.h"
 
 typedef struct tri_hosted {
-    tri_virtual *v;  // held
-    tri_node owner;  // that has placed it here
+    tri_link of_shard;  // in the lane's hosted
+    tri_link untold;    // in bus->hosted_untold: the owner is told once more
+    tri_virtual *v;     // held
+    tri_node owner;     // that has placed it here
     bool ended;
-    bool told;      // the owner was told that it has ended
     bool orphaned;  // the owner is not the owner any more
     tri_parcel *first, **end;
 } tri_hosted;
@@ -83,7 +86,8 @@ static tri_hosted *hosted_new(tri_bus *bus, tri_virtual *v, tri_node owner)
     h->v = v;
     h->owner = owner;
     h->end = &h->first;
-    bus->lanes[v->shard].hosted++;
+    tri_list_push_back(&bus->lanes[v->shard].hosted, &h->of_shard);
+    tri_link_init(&h->untold);
     tri_names_hold_record(bus->cluster, v);
     set_relayed(bus, v, true);
     return h;
@@ -94,12 +98,15 @@ static tri_parcel *hosted_end(tri_bus *bus, tri_hosted *h)
 {
     tri_parcel *list = h->first;
     uint32_t shard = h->v->shard;
-    TRI_CHECK(bus->lanes[shard].hosted > 0);
     tri_map_remove(&bus->hosted, key_of(h->v));
+    tri_list_remove(&h->of_shard);
+    if (tri_link_is_linked(&h->untold)) {
+        tri_list_remove(&h->untold);
+    }
     set_relayed(bus, h->v, false);
     tri_names_release(bus->cluster, h->v);
     free(h);
-    if (--bus->lanes[shard].hosted == 0) {
+    if (tri_list_is_empty(&bus->lanes[shard].hosted)) {
         tri_lane_review(bus, shard);  // it may have waited for this
     }
     return list;
@@ -191,14 +198,14 @@ static void tell_owner(tri_bus *bus, tri_hosted *h)
 {
     TRI_CHECK(h->ended && !h->orphaned);
     if (tri_node_is(h->owner, bus->node)) {
-        h->told = true;
         tri_relay_host_ended(bus, h->v);  // may free h
         return;
     }
     tri_writer w = tri_peer_frame(bus, TRI_FRAME_HOSTED_ENDED);
     tri_write_text(&w, h->v->text);
-    h->told = tri_peer_put(bus, h->owner, &w, NULL);
-    bus->hosted_untold = bus->hosted_untold || !h->told;
+    if (!tri_peer_put(bus, h->owner, &w, NULL)) {
+        tri_list_push_back(&bus->hosted_untold, &h->untold);
+    }
 }
 
 /*
@@ -346,17 +353,13 @@ void tri_hosted_orphan_all(tri_bus *bus)
 void tri_hosted_owner_changed(tri_bus *bus, uint32_t shard)
 {
     TRI_CHECK(shard < TRI_SHARDS);
-    tri_hosted *h;
-    if (bus->lanes[shard].hosted == 0) {
-        return;
-    }
     tri_node owner = tri_bus_owner(bus, shard);
-    for (tri_map_iter it = tri_map_iter_begin(&bus->hosted);
-         (h = tri_map_iter_next(&bus->hosted, &it)) != NULL;) {
-        if (h->v->shard != shard || tri_node_is(h->owner, owner)) {
-            continue;
+    TRI_LIST_EACH_SAFE (link, &bus->lanes[shard].hosted) {
+        tri_hosted *h = tri_list_item(link, tri_hosted, of_shard);
+        tri_turn_budget_spend(bus, 1);
+        if (!tri_node_is(h->owner, owner)) {
+            orphan(bus, h);
         }
-        orphan(bus, h);
     }
 }
 
@@ -388,18 +391,14 @@ void tri_hosted_on_reminder(tri_bus *bus, tri_reader *reader)
 
 bool tri_hosted_retry(tri_bus *bus)
 {
-    tri_hosted *h;
-    if (!bus->hosted_untold) {
-        return false;
+    tri_list untold;
+    tri_link *link;
+    tri_list_init(&untold);
+    tri_list_move(&untold, &bus->hosted_untold);
+    while ((link = tri_list_pop_front(&untold)) != NULL) {
+        tell_owner(bus, tri_list_item(link, tri_hosted, untold));
     }
-    bus->hosted_untold = false;
-    for (tri_map_iter it = tri_map_iter_begin(&bus->hosted);
-         (h = tri_map_iter_next(&bus->hosted, &it)) != NULL;) {
-        if (h->ended && !h->told) {
-            tell_owner(bus, h);
-        }
-    }
-    return bus->hosted_untold;
+    return !tri_list_is_empty(&bus->hosted_untold);
 }
 
 void tri_hosted_free_all(tri_bus *bus)

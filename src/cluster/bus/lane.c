@@ -17,11 +17,19 @@
  * goes, to the owner of the shard, who answers at once: what comes from this
  * node after that is behind it in the owner's queue. While the marker is under
  * way, new mail of senders on this node is held; mail of other nodes, which
- * still comes through this one, goes the way it went before.
+ * still comes through this one, goes the way it went before; if some did, one
+ * more marker follows it.
  *
- * No marker waits for another one: a node passes a marker on to a node that has
- * owned the shard in a later epoch than itself, so it comes to the owner after
- * finitely many steps.
+ * A node that has become the owner keeps what comes, and may have passed on
+ * older mail of the same sender. So it holds everything until its own marker is
+ * back, also markers of others, whose senders therefore do not begin another
+ * way meanwhile. All that it had passed on comes back on the way of its marker,
+ * from the same node as the marker: what came from that node goes first.
+ *
+ * A node passes a marker on to a node that has owned the shard in a later epoch
+ * than itself, so it comes to the owner after finitely many steps. Only the
+ * owner lets markers of others wait, for its own, which no other node lets
+ * wait: a shard has one owner, and it moves on only after it was open.
  *
  * Invariant: mail that one sender has sent to one actor is, from the oldest to
  * the newest: in a mailbox, under way before our marker, in `first`, in
@@ -40,6 +48,7 @@
 #include "cluster/bus/parcel.h"
 #include "cluster/bus/peer.h"
 #include "cluster/bus/relay.h"
+#include "cluster/bus/stopping.h"
 #include "cluster/virtual/activation.h"
 #include "cluster/virtual/catalog.h"
 #include "cluster/virtual/cluster.h"
@@ -117,6 +126,7 @@ static void send_waiting(tri_bus *bus, tri_lane *lane)
             return;
         }
         lane->mail_sent = true;
+        lane->passed_since = lane->token != 0;
     }
 }
 
@@ -154,7 +164,8 @@ static void choose(tri_bus *bus, tri_lane *lane)
     lane->state = TRI_LANE_CLOSED;
     lane->mail_sent = false;
     if (ours && !bus->is_fenced && lane->token == 0 && !lane->draining &&
-        lane->hosted == 0) {
+        tri_list_is_empty(&lane->hosted)) {
+        tri_stopping_finish(bus, shard);
         lane->state = TRI_LANE_OPEN;
         go_on(bus, lane);
         set_open(bus, shard, true);
@@ -170,12 +181,24 @@ static void choose(tri_bus *bus, tri_lane *lane)
 
 /* ---- mail ---- */
 
+/*
+ * True if the parcel has to wait until our marker has come: it is our own, or
+ * this node owns the shard.
+ */
+static bool is_behind_marker(tri_bus *bus, const tri_lane *lane,
+                             const tri_parcel *p)
+{
+    bool ours =
+        p->kind != TRI_PARCEL_PASSED && tri_node_is(p->origin, bus->node);
+    return lane->token != 0 && (ours || tri_bus_owns(bus, shard_of(bus, lane)));
+}
+
 void tri_lane_put(tri_bus *bus, uint32_t shard, tri_parcel *p)
 {
     tri_lane *lane = lane_of(bus, shard);
     TRI_CHECK(p != NULL);
-    if (lane->token != 0 && p->kind != TRI_PARCEL_PASSED &&
-        tri_node_is(p->origin, bus->node)) {
+    if (is_behind_marker(bus, lane, p)) {
+        p->via = bus->frame_from;
         append(&lane->first_held, &lane->last_held, p);
         note_waiting(bus, lane);
         return;
@@ -251,32 +274,50 @@ static bool begin_marker(tri_bus *bus, tri_lane *lane)
     }
     lane->token = ++bus->next_number;
     lane->marker_to = lane->to;
+    lane->passed_since = false;
     send_marker(bus, lane);
     return true;
 }
 
-/* Everything that this node has sent has arrived, or has ended. */
+/* Appends what is held: first what came from the node `via`, then the rest. */
+static void take_held(tri_lane *lane, uint32_t via)
+{
+    TRI_CHECK(lane->token == 0);
+    tri_parcel *rest = NULL, *rest_last = NULL, *next;
+    for (tri_parcel *p = lane->first_held; p != NULL; p = next) {
+        next = p->next;
+        if (via != TRI_NODE_NONE && p->via == via) {
+            append(&lane->first, &lane->last, p);
+        } else {
+            append(&rest, &rest_last, p);
+        }
+    }
+    lane->first_held = lane->last_held = NULL;
+    for (tri_parcel *p = rest; p != NULL; p = next) {
+        next = p->next;
+        append(&lane->first, &lane->last, p);
+    }
+}
+
+/*
+ * Everything that this node had sent before its marker has arrived, or has
+ * ended. The marker came from the node bus->frame_from, if it came at all.
+ */
 static void marker_has_come(tri_bus *bus, tri_lane *lane)
 {
     TRI_CHECK(lane->token != 0);
     lane->token = 0;
     lane->marker_unsent = false;
-    if (tri_node_is(lane->marker_to, lane->to)) {
+    if (tri_node_is(lane->marker_to, lane->to) && !lane->passed_since) {
         lane->mail_sent = false;
     }
     if (begin_marker(bus, lane)) {
-        return;  // mail of other nodes went another way meanwhile
+        return;  // mail of other nodes was passed on behind the marker
     }
-    if (lane->first_held != NULL) {
-        if (lane->first == NULL) {
-            lane->first = lane->first_held;
-        } else {
-            lane->last->next = lane->first_held;
-        }
-        lane->last = lane->last_held;
-        lane->first_held = lane->last_held = NULL;
-    }
+    take_held(lane, bus->frame_from);
     choose(bus, lane);
+    // What went before the marker is with the owner, perhaps not handled yet.
+    lane->mail_sent |= lane->state == TRI_LANE_REMOTE;
 }
 
 bool tri_lane_on_marker(tri_bus *bus, tri_peer *peer, tri_reader *r)
@@ -340,11 +381,12 @@ void tri_lane_set_owner(tri_bus *bus, uint32_t shard,
     tri_relay_shard_lost(bus, shard);
     tri_hosted_owner_changed(bus, shard);
     lane->draining = false;
+    tri_stopping_finish(bus, shard);  // before the next owner places some here
     if (lane->state == TRI_LANE_OPEN) {
         set_open(bus, shard, false);
     }
-    if (lane->token == 0) {
-        (void)begin_marker(bus, lane);
+    if (lane->token == 0 || tri_bus_owns(bus, shard)) {
+        (void)begin_marker(bus, lane);  // behind all that was passed on
     }
     if (lane->state == TRI_LANE_REMOTE && lane->mail_sent &&
         tri_view_has(bus->view, lane->to) && !tri_bus_owns(bus, shard)) {
@@ -370,7 +412,8 @@ static void hand_over_if_empty(tri_bus *bus, uint32_t shard)
     tri_shard *records = &bus->cluster->shards[shard];
     // Relaxed: an activation that ends tells the bus after it has counted.
     if (atomic_load_explicit(&records->active, memory_order_relaxed) == 0 &&
-        bus->lanes[shard].relays == 0 && !bus->lanes[shard].drained) {
+        tri_list_is_empty(&bus->lanes[shard].relays) &&
+        !bus->lanes[shard].drained) {
         bus->lanes[shard].drained = true;
         bus->up->handed_over(bus->up_user, shard);
     }
@@ -387,8 +430,7 @@ void tri_lane_drain(tri_bus *bus, uint32_t shard)
     lane->drained = false;
     lane->state = TRI_LANE_CLOSED;
     set_open(bus, shard, false);
-    tri_activation_stop_all(bus->cluster, tri_bus_worker(bus), shard);
-    tri_relay_drain(bus, shard);
+    tri_stopping_add(bus, shard);
     note_waiting(bus, lane);
     hand_over_if_empty(bus, shard);
 }
@@ -428,7 +470,7 @@ void tri_lane_close_all(tri_bus *bus)
             lane->state = TRI_LANE_CLOSED;
             lane->draining = false;
             set_open(bus, i, false);
-            tri_activation_stop_all(bus->cluster, tri_bus_worker(bus), i);
+            tri_stopping_add(bus, i);
             note_waiting(bus, lane);
         }
     }
@@ -451,9 +493,8 @@ void tri_lane_check_lease(tri_bus *bus)
         return;
     }
     bus->is_fenced = false;
-    bool is_member = bus->view != NULL && tri_view_has(bus->view, bus->node);
-    for (uint32_t i = 0; is_member && i < TRI_SHARDS; i++) {
-        tri_lane_review(bus, i);
+    if (bus->view != NULL && tri_view_has(bus->view, bus->node)) {
+        bus->view_left = TRI_SHARDS;  // the end of this turn opens them
     }
 }
 
@@ -535,32 +576,5 @@ void tri_lane_fail_all(tri_bus *bus)
         bus->lanes[i].draining = bus->lanes[i].marker_unsent = false;
         fail(bus, &bus->lanes[i], TR_ECLOSED, "the system is closing");
         note_waiting(bus, &bus->lanes[i]);
-    }
-}
-
-/* ---- checks ---- */
-
-static void lane_check(tri_bus *bus, uint32_t shard)
-{
-    tri_lane *lane = lane_of(bus, shard);
-    tri_shard *records = &bus->cluster->shards[shard];
-    TRI_CHECK(lane->state <= TRI_LANE_OPEN);
-    TRI_CHECK(lane->token == 0 || lane->state != TRI_LANE_OPEN);
-    TRI_CHECK(lane->first_held == NULL || lane->token != 0);
-    TRI_CHECK(lane->state != TRI_LANE_OPEN || lane->first == NULL);
-    TRI_CHECK(lane->state != TRI_LANE_REMOTE || lane->to.slot < TRI_NODES_MAX);
-    TRI_CHECK(!lane->draining || lane->state == TRI_LANE_CLOSED);
-    tri_lock_take(&records->lock);
-    TRI_CHECK(records->is_open == (lane->state == TRI_LANE_OPEN));
-    tri_lock_drop(&records->lock);
-}
-
-void tri_lane_check_shards(tr_system *sys, uint32_t first, uint32_t count)
-{
-    tri_cluster *cluster = tri_cluster_of(sys);
-    tri_bus *bus = cluster != NULL ? tri_bus_of(cluster) : NULL;
-    for (uint32_t i = 0; bus != NULL && !bus->closed && i < count; i++) {
-        TRI_CHECK(bus->ctx == NULL);
-        lane_check(bus, first + i);
     }
 }

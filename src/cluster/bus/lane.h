@@ -39,8 +39,10 @@ typedef enum tri_lane_state {
 
 typedef struct tri_lane {
     tri_link link;       // in bus->waiting while mail waits
+    tri_link stopping;   // in bus->stopping until its actors were told
     uint8_t state;       // tri_lane_state
-    bool mail_sent;      // to the node `to`, since the lane leads there
+    bool mail_sent;      // mail of this node is with `to`, or on its way there
+    bool passed_since;   // mail was passed on behind our marker
     bool marker_unsent;  // our marker could not be sent yet
     bool draining;       // this node gives the shard away,
     bool drained;        // ... and the membership was told that it may
@@ -48,10 +50,10 @@ typedef struct tri_lane {
     tri_node marker_to;  // the node that our marker was sent to
     uint64_t token;      // of our marker under way; 0: none
     tr_nanos since;      // when mail began to wait
-    uint32_t relays;     // actors that this node, the owner, placed elsewhere
-    uint32_t hosted;     // actors that the owner has placed here
+    tri_list relays;     // tri_relay: actors that we, the owner, placed
+    tri_list hosted;     // tri_hosted: actors that the owner has placed here
     struct tri_parcel *first, *last;            // mail that waits
-    struct tri_parcel *first_held, *last_held;  // our own, behind our marker
+    struct tri_parcel *first_held, *last_held;  // behind our marker
 } tri_lane;
 
 /* Sends, delivers or keeps a parcel for the shard. Takes p. */

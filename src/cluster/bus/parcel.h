@@ -36,6 +36,7 @@ typedef struct tri_parcel {
     tri_virtual *v;        // held; NULL: a marker
     tr_msg *msg;           // owned; NULL while a call has it
     uint64_t call;         // correlation of its tri_call; 0: none
+    uint32_t via;          // while lane.c holds it: the node that it came from
     tri_node origin;       // of PASSED: the node that it came from
     uint64_t token;        // of FLUSH: its marker; of CONTROL: the signal
     tr_nanos arrived;      // of PASSED: when it came from the other node

@@ -222,8 +222,11 @@ static bool on_take(tri_session *s, tr_bytes frame)
     if (kind == TRI_FRAME_HELLO) {
         return on_hello(bus, peer, &r);
     }
-    return (peer->refused && kind != TRI_FRAME_MESSAGE) ||
-           dispatch(bus, peer, kind, &r);
+    bus->frame_from = peer->node;
+    bool taken = (peer->refused && kind != TRI_FRAME_MESSAGE) ||
+                 dispatch(bus, peer, kind, &r);
+    bus->frame_from = TRI_NODE_NONE;
+    return taken;
 }
 
 /* ---- peers ---- */

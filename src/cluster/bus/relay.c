@@ -8,6 +8,9 @@
  *             all that the host can have known, which fences what it still does
  *   NOWHERE   no member hosts the kind, or some have not told their kinds yet
  *
+ * Each actor is in a list of its shard, and in one of its host, so that the
+ * move of a shard and the death of a node cost what they concern.
+ *
  * Invariant: mail of one sender to the actor is, from the oldest to the newest:
  * handled, with the host, in `returned`, in `held`.
  */
@@ -17,6 +20,7 @@
 
 #include "base/check.h"
 #include "base/hash.h"
+#include "base/list.h"
 #include "base/lock.h"
 #include "base/map.h"
 #include "cluster/bus/deliver.h"
@@ -27,6 +31,7 @@
 #include "cluster/bus/parcel.h"
 #include "cluster/bus/peer.h"
 #include "cluster/bus/remote_watch.h"
+#include "cluster/bus/turn_budget.h"
 #include "cluster/transport/frame.h"
 #include "cluster/virtual/actor_id.h"
 #include "cluster/virtual/cluster.h"
@@ -41,7 +46,9 @@
 typedef enum relay_state { PLACED, CLEARING, LOST, NOWHERE } relay_state;
 
 typedef struct tri_relay {
-    tri_virtual *v;  // held
+    tri_link of_shard;  // in the lane's relays
+    tri_link of_host;   // in bus->placed_on; of NOWHERE: bus->relays_nowhere
+    tri_virtual *v;     // held
     tri_node host;
     uint8_t state;
     uint64_t lost_epoch;  // of LOST: the host may have known this one
@@ -73,28 +80,37 @@ static tri_relay *relay_new(tri_bus *bus, tri_virtual *v)
     r->returned_end = &r->returned;
     r->held_end = &r->held;
     tri_names_hold_record(bus->cluster, v);
-    bus->lanes[v->shard].relays++;
+    tri_list_push_back(&bus->lanes[v->shard].relays, &r->of_shard);
+    tri_link_init(&r->of_host);
     return r;
 }
 
-/* Counts an actor on a host, or one less. */
-static void count(tri_bus *bus, const tri_relay *r, uint32_t by)
+/* Places the actor on a host. */
+static void set_host(tri_bus *bus, tri_relay *r, tri_node host)
 {
-    if (r->host.slot < TRI_NODES_MAX) {
-        bus->placed_on[r->host.slot] += by;
+    TRI_CHECK(r->state == NOWHERE && host.slot < TRI_NODES_MAX);
+    if (tri_link_is_linked(&r->of_host)) {
+        tri_list_remove(&r->of_host);  // it has waited for one
     }
+    r->host = host;
+    r->state = PLACED;
+    bus->placed_on[host.slot].count++;
+    tri_list_push_back(&bus->placed_on[host.slot].relays, &r->of_host);
 }
 
 /* Takes an actor out of the table; returns its mail, in order. */
 static tri_parcel *relay_end(tri_bus *bus, tri_relay *r)
 {
-    TRI_CHECK(bus->lanes[r->v->shard].relays > 0);
-    bus->lanes[r->v->shard].relays--;
+    tri_list_remove(&r->of_shard);
     *r->returned_end = r->held;
     tri_parcel *mail = r->returned;
     tri_map_remove(&bus->relays, key_of(r->v));
+    if (tri_link_is_linked(&r->of_host)) {
+        tri_list_remove(&r->of_host);
+    }
     if (r->state != NOWHERE) {
-        count(bus, r, UINT32_MAX);
+        TRI_CHECK(bus->placed_on[r->host.slot].count > 0);
+        bus->placed_on[r->host.slot].count--;
     }
     tri_names_release(bus->cluster, r->v);
     free(r);
@@ -138,7 +154,7 @@ static uint64_t preference(tri_bus *bus, const tri_hosted_kind *kind,
     case TR_PLACE_RANDOM:
         return tri_hash_mix(bus->next_number + slot);
     default:
-        return bus->placed_on[slot];
+        return bus->placed_on[slot].count;
     }
 }
 
@@ -168,9 +184,7 @@ static tr_err choose_host(tri_bus *bus, tri_relay *r, uint32_t sender)
     if (best.slot == TRI_NODE_NONE) {
         return all_known ? TR_ENOENT : TR_EWOULDBLOCK;
     }
-    r->host = best;
-    r->state = PLACED;
-    count(bus, r, 1);
+    set_host(bus, r, best);
     return TR_OK;
 }
 
@@ -219,7 +233,9 @@ static void place(tri_bus *bus, tri_relay *r)
                      ? choose_host(bus, r, sender_of(bus, r->held))
                      : TR_ENOENT;
     if (err == TR_EWOULDBLOCK) {
-        bus->relays_nowhere = true;
+        if (!tri_link_is_linked(&r->of_host)) {
+            tri_list_push_back(&bus->relays_nowhere, &r->of_host);
+        }
         return;
     }
     if (err == TR_ENOENT) {  // or there is nothing that begins the actor
@@ -377,15 +393,13 @@ void tri_relay_on_gone(tri_bus *bus, tri_peer *peer, tri_reader *reader)
 
 /* ---- shards and nodes ---- */
 
-void tri_relay_drain(tri_bus *bus, uint32_t shard)
+uint32_t tri_relay_drain(tri_bus *bus, uint32_t shard)
 {
     TRI_CHECK(shard < TRI_SHARDS);
-    tri_relay *r;
-    for (tri_map_iter it = tri_map_iter_begin(&bus->relays);
-         (r = tri_map_iter_next(&bus->relays, &it)) != NULL;) {
-        if (r->v->shard != shard) {
-            continue;
-        }
+    uint32_t told = 0;
+    TRI_LIST_EACH_SAFE (link, &bus->lanes[shard].relays) {
+        tri_relay *r = tri_list_item(link, tri_relay, of_shard);
+        told++;
         if (r->state == NOWHERE) {
             deliver_again(bus, shard, relay_end(bus, r));
         } else if (r->state == PLACED) {
@@ -397,19 +411,26 @@ void tri_relay_drain(tri_bus *bus, uint32_t shard)
             }
         }
     }
+    return told;
 }
 
 void tri_relay_node_dead(tri_bus *bus, tri_node node)
 {
-    TRI_CHECK(node.incarnation != 0);
-    tri_relay *r;
-    for (tri_map_iter it = tri_map_iter_begin(&bus->relays);
-         (r = tri_map_iter_next(&bus->relays, &it)) != NULL;) {
-        if (r->state != NOWHERE && tri_node_is(r->host, node)) {
-            // That of the view, which the host may have had while it lived.
-            r->lost_epoch = bus->view->shards[r->v->shard].epoch;
-            r->state = LOST;
-            bus->up->raise_epoch(bus->up_user, r->v->shard, r->lost_epoch);
+    TRI_CHECK(node.incarnation != 0 && node.slot < TRI_NODES_MAX);
+    uint64_t asked[TRI_SHARDS / 64] = {0};
+    TRI_LIST_EACH_ITEM (r, &bus->placed_on[node.slot].relays, tri_relay,
+                        of_host) {
+        uint32_t shard = r->v->shard;
+        uint64_t bit = UINT64_C(1) << shard % 64;
+        if (!tri_node_is(r->host, node)) {
+            continue;
+        }
+        // That of the view, which the host may have had while it lived.
+        r->lost_epoch = bus->view->shards[shard].epoch;
+        r->state = LOST;
+        if ((asked[shard / 64] & bit) == 0) {
+            asked[shard / 64] |= bit;
+            bus->up->raise_epoch(bus->up_user, shard, r->lost_epoch);
         }
     }
 }
@@ -428,16 +449,10 @@ static tri_parcel **append(tri_parcel **end, tri_parcel *list)
 void tri_relay_epoch_raised(tri_bus *bus, uint32_t shard)
 {
     TRI_CHECK(shard < TRI_SHARDS);
-    tri_relay *r;
     tri_parcel *lost = NULL, **lost_end = &lost;
-    if (bus->lanes[shard].relays == 0) {
-        return;
-    }
-    for (tri_map_iter it = tri_map_iter_begin(&bus->relays);
-         (r = tri_map_iter_next(&bus->relays, &it)) != NULL;) {
-        if (r->v->shard != shard) {
-            continue;
-        }
+    TRI_LIST_EACH_SAFE (link, &bus->lanes[shard].relays) {
+        tri_relay *r = tri_list_item(link, tri_relay, of_shard);
+        tri_turn_budget_spend(bus, 1);
         if (r->state == LOST && bus->owners[shard].epoch > r->lost_epoch) {
             lost_end = append(lost_end, relay_end(bus, r));
         } else if (r->state == PLACED && tri_bus_owns(bus, shard) &&
@@ -446,38 +461,32 @@ void tri_relay_epoch_raised(tri_bus *bus, uint32_t shard)
             (void)tell_host(bus, r, TRI_FRAME_HOSTED_CONFIRM);
         }
     }
-    deliver_again(bus, shard, lost);  // places them: not while walking the map
+    deliver_again(bus, shard, lost);  // places them: not while walking the list
 }
 
 void tri_relay_shard_lost(tri_bus *bus, uint32_t shard)
 {
     TRI_CHECK(shard < TRI_SHARDS);
-    tri_relay *r;
-    if (bus->lanes[shard].relays == 0) {
-        return;
+    tri_parcel *mail = NULL, **end = &mail;
+    tri_link *link;
+    while ((link = tri_list_first(&bus->lanes[shard].relays)) != NULL) {
+        tri_relay *r = tri_list_item(link, tri_relay, of_shard);
+        tri_turn_budget_spend(bus, 1);
+        end = append(end, relay_end(bus, r));
     }
-    for (tri_map_iter it = tri_map_iter_begin(&bus->relays);
-         (r = tri_map_iter_next(&bus->relays, &it)) != NULL;) {
-        if (r->v->shard == shard) {
-            deliver_again(bus, shard, relay_end(bus, r));
-        }
-    }
+    deliver_again(bus, shard, mail);
 }
 
 bool tri_relay_retry(tri_bus *bus)
 {
-    tri_relay *r;
-    if (!bus->relays_nowhere) {
-        return false;
+    tri_list waiting;
+    tri_link *link;
+    tri_list_init(&waiting);
+    tri_list_move(&waiting, &bus->relays_nowhere);
+    while ((link = tri_list_pop_front(&waiting)) != NULL) {
+        place(bus, tri_list_item(link, tri_relay, of_host));
     }
-    bus->relays_nowhere = false;
-    for (tri_map_iter it = tri_map_iter_begin(&bus->relays);
-         (r = tri_map_iter_next(&bus->relays, &it)) != NULL;) {
-        if (r->state == NOWHERE) {
-            place(bus, r);
-        }
-    }
-    return bus->relays_nowhere;
+    return !tri_list_is_empty(&bus->relays_nowhere);
 }
 
 void tri_relay_free_all(tri_bus *bus)

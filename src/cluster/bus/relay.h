@@ -35,8 +35,8 @@ void tri_relay_send(tri_bus *bus, tri_virtual *v, struct tri_parcel *list);
  */
 bool tri_relay_put_back(tri_bus *bus, struct tri_parcel *p);
 
-/* Ends the actors of a shard that this node gives away. */
-void tri_relay_drain(tri_bus *bus, uint32_t shard);
+/* Ends the actors of a shard that this node gives away; returns how many. */
+uint32_t tri_relay_drain(tri_bus *bus, uint32_t shard);
 /* A node is dead: what it hosted is placed anew when the epoch was raised. */
 void tri_relay_node_dead(tri_bus *bus, tri_node node);
 /* This node owns the shard in a newer epoch, or does not own it any more. */

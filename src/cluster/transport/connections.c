@@ -39,7 +39,7 @@ enum {
     STRANGERS_MAX = 128,        // accepted connections without a greeting
     GREETING_MAX = 512,         // bytes
     WAITING_MAX = 1024 * 1024,  // bytes queued for one node
-    READS_MAX = 16,             // of one connection in a turn
+    READS_MAX = 2,  // of one connection in a turn, 64 KiB each: about 3 ms
 };
 
 /* The way to one slot. */

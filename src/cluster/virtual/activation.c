@@ -278,18 +278,20 @@ static uint32_t collect_untold(tri_shard *shard, tri_virtual **v, uint64_t *id,
     return count;
 }
 
-void tri_activation_stop_all(tri_cluster *cluster, tri_worker *worker,
-                             uint32_t shard)
+uint32_t tri_activation_stop_all(tri_cluster *cluster, tri_worker *worker,
+                                 uint32_t shard)
 {
     enum { BATCH = 64 };
     tri_virtual *v[BATCH];
     uint64_t id[BATCH];
-    uint32_t count;
+    uint32_t count, told = 0;
     TRI_CHECK(shard < TRI_SHARDS);
     do {
         count = collect_untold(&cluster->shards[shard], v, id, BATCH);
         for (uint32_t i = 0; i < count; i++) {
             tri_signal(worker, &v[i]->cell, id[i], TRI_SIG_STOP);
         }
+        told += count;
     } while (count == BATCH);
+    return told;
 }

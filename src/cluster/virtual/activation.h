@@ -54,9 +54,9 @@ void tri_activation_set_epoch(tri_cluster *cluster, uint32_t shard,
  */
 void tri_activation_confirm(tri_cluster *cluster, tri_virtual *v,
                             uint64_t epoch);
-/* Stops all activations of a shard. Takes the lock. */
-void tri_activation_stop_all(tri_cluster *cluster, tri_worker *worker,
-                             uint32_t shard);
+/* Stops all activations of a shard; returns how many. Takes the lock. */
+uint32_t tri_activation_stop_all(tri_cluster *cluster, tri_worker *worker,
+                                 uint32_t shard);
 /* Ends the activation; both of its mailboxes are closed already. */
 void tri_activation_end(tri_cluster *cluster, tri_worker *worker,
                         tri_virtual *v);

@@ -155,6 +155,13 @@ void tri_cluster_count(tr_system *sys, tr_metrics_snapshot *out)
         atomic_load_explicit(&cluster->active, memory_order_relaxed);
     out->activations =
         atomic_load_explicit(&cluster->activations, memory_order_relaxed);
+    tri_bus *bus = tri_bus_of(cluster);
+    if (bus != NULL) {
+        out->bus_turns =
+            atomic_load_explicit(&bus->turns, memory_order_relaxed);
+        out->bus_turn_max =
+            atomic_load_explicit(&bus->turn_max, memory_order_relaxed);
+    }
 }
 
 void tri_cluster_hosted(tr_system *sys, char *out, size_t size)
