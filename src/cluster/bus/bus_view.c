@@ -128,9 +128,9 @@ static void go_on_as(tri_bus *bus, tri_node node)
             bus->peers[i] = NULL;
         }
     }
-    tri_lane_restart(bus);
     take_back(bus);
     tri_call_end_lost(bus);
+    tri_lane_restart(bus);  // sends: what was given back goes first
 }
 
 static void tell_transport(tri_bus *bus)

@@ -25,12 +25,17 @@
 
 /*
  * Returns the message of a parcel, decoded if it came from another node; NULL
- * if that has failed. Takes p.
+ * if that has failed. Takes p. What an earlier incarnation of this node has
+ * taken comes too late, as what other dead nodes have passed on (incoming.c).
  */
 static tr_msg *unpack(tri_bus *bus, tri_parcel *p)
 {
     char text[TRI_SHOWN_MAX];
     tr_err err = TR_OK;
+    if (p->kind == TRI_PARCEL_PASSED && !tri_node_is(p->taken_as, bus->node)) {
+        tri_parcel_fail(bus, p, TR_EUNREACHABLE, "its node was lost meanwhile");
+        return NULL;
+    }
     tr_msg *msg = p->kind == TRI_PARCEL_PASSED
                       ? tri_incoming_decode(bus, p, &err, text, sizeof(text))
                   : p->kind == TRI_PARCEL_CONTROL

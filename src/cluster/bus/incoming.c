@@ -145,6 +145,7 @@ static tri_parcel *parcel_from(tri_bus *bus, tri_virtual *v, tri_node from,
         return NULL;
     }
     p->arrived = tri_bus_now(bus);
+    p->taken_as = bus->node;
     p->head = tri_mem_calloc(&bus->sys->mem, sizeof(*p->head));
     p->bytes = tri_mem_calloc(&bus->sys->mem, e->payload.size + 1);
     p->type.schema = type->schema;

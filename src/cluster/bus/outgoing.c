@@ -124,7 +124,7 @@ static tr_err write_passed(tri_bus *bus, tri_node to, tri_parcel *p,
         bus->counts.too_often++;
         return TR_ELIMIT;
     }
-    e.path[e.forwards++] = bus->node;
+    e.path[e.forwards++] = p->taken_as;
     e.target_node = to.slot;
     e.type = tri_wire_type_declare_as(bus, peer, p->type.name, p->type.schema,
                                       p->type.table);

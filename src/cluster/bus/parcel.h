@@ -40,6 +40,7 @@ typedef struct tri_parcel {
     tri_node origin;       // of PASSED: the node that it came from
     uint64_t token;        // of FLUSH: its marker; of CONTROL: the signal
     tr_nanos arrived;      // of PASSED: when it came from the other node
+    tri_node taken_as;     // of PASSED: this node, as it was then
     tri_envelope *head;    // owned
     unsigned char *bytes;  // owned: the payload of head
     tri_wire_type type;    // owned texts: of the payload
