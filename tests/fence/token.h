@@ -15,8 +15,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The highest epoch in the upper half, its activation in the lower one. */
+/* The highest epoch, with the number of its activation in the lowest bits. */
 typedef _Atomic(uint64_t) token_guard;
+
+enum { TOKEN_BITS = 22 };  // of the number; the rest holds a time in ms
+
+static inline uint64_t token_number(uint64_t activation)
+{
+    return activation & ((UINT64_C(1) << TOKEN_BITS) - 1);
+}
 
 typedef enum token_use {
     TOKEN_TAKEN,
@@ -30,8 +37,9 @@ static inline void token_begin(token_guard *it, uint32_t activation,
 {
     uint64_t word = atomic_load(it);
 
-    while (word >> 32 <= epoch &&
-           !atomic_compare_exchange_weak(it, &word, epoch << 32 | activation)) {
+    uint64_t mine = epoch << TOKEN_BITS | token_number(activation);
+    while (word >> TOKEN_BITS <= epoch &&
+           !atomic_compare_exchange_weak(it, &word, mine)) {
     }
 }
 
@@ -41,10 +49,10 @@ static inline token_use token_check(token_guard *it, uint32_t activation,
 {
     uint64_t word = atomic_load(it);
 
-    if ((uint32_t)word == activation) {
+    if (token_number(word) == token_number(activation)) {
         return TOKEN_TAKEN;
     }
-    return epoch < word >> 32 ? TOKEN_REFUSED : TOKEN_TOO_LATE;
+    return epoch < word >> TOKEN_BITS ? TOKEN_REFUSED : TOKEN_TOO_LATE;
 }
 
 #endif
