@@ -119,9 +119,12 @@ static void test_a_reset_is_not_a_failure(void **state)
     for (int i = 0; i < 10; i++) {
         reset_client(at, "a line\n", true);
     }
+    tr_probe *probe;
+    assert_int_equal(tr_probe_new(&probe, sys), TR_OK);
+    tr_probe_watch(probe, ref);
     tr_stop(sys, ref);  // ends after its connections
-    tr_err err = tr_join(sys, ref, LONG, NULL, NULL);
-    assert_true(err == TR_OK || err == TR_ENOENT);  // it had ended by then
+    assert_int_equal(tr_expect(probe, LONG, tr_terminated)->reason, TR_STOPPED);
+    tr_probe_free(probe);
     tr_metrics(sys, &metrics);
     assert_int_equal(metrics.failures, 0);
     assert_int_equal(tr_system_close(sys, 0), TR_OK);
